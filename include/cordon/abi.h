@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
+/*
+ * What the kernel side and user space agree on, byte for byte: enums from the tables, the records in the maps,
+ * and the event as it lies in the ring buffer. Fixed-width members, explicit padding, no pointers. The layout is
+ * checked by static assertions here and, because both compilers see this one file, cannot drift.
+ */
+#ifndef CORDON_ABI_H
+#define CORDON_ABI_H
+
+#include <linux/types.h>
+
+#include "tables.h"
+
+/* Raised when a record below changes; a pinned object of another version is not reused. */
+#define CORDON_ABI_VERSION 1
+
+/* Ceilings; docs/limits.md says what happens at each. */
+#define CORDON_FENCES_MAX 256	   /* fences at a time on one node */
+#define CORDON_ROOTS_MAX 65536	   /* file roots of all fences together */
+#define CORDON_NETS_MAX 65536	   /* network prefixes of all fences together */
+#define CORDON_PORTS_PER_NET 8	   /* protocol/port ranges that share one prefix */
+#define CORDON_GATEWAYS_MAX 4	   /* gateway addresses of one fence */
+#define CORDON_WALK_MAX 16384	   /* directories between an object and the root of its file system */
+#define CORDON_WALK_MOUNTS_MAX 64  /* mounts between an object and the root of the namespace */
+#define CORDON_PATH_MAX 4096	   /* bytes of one path in an event; longer ones are marked truncated */
+#define CORDON_CGROUP_DEPTH_MAX 32 /* cgroup levels that are searched for a fence */
+
+#define CORDON_X(e, n, d) CORDON_TYPE_##e,
+enum cordon_type { CORDON_TYPES(CORDON_X) CORDON_TYPE_COUNT };
+#undef CORDON_X
+#define CORDON_X(e, n) CORDON_VERDICT_##e,
+enum cordon_verdict { CORDON_VERDICTS(CORDON_X) CORDON_VERDICT_COUNT };
+#undef CORDON_X
+#define CORDON_X(e, t, n, d) CORDON_OP_##e,
+enum cordon_op { CORDON_OPS(CORDON_X) CORDON_OP_COUNT };
+#undef CORDON_X
+#define CORDON_X(e, v, n, d) CORDON_RULE_##e,
+enum cordon_rule { CORDON_RULES(CORDON_X) CORDON_RULE_COUNT };
+#undef CORDON_X
+#define CORDON_X(e, n, d) CORDON_FAULT_##e,
+enum cordon_fault { CORDON_FAULTS(CORDON_X) CORDON_FAULT_COUNT };
+#undef CORDON_X
+
+enum cordon_mode { CORDON_MODE_ENFORCE = 1, CORDON_MODE_AUDIT = 2 };
+enum cordon_loopback { CORDON_LOOPBACK_FENCE = 0, CORDON_LOOPBACK_DENY = 1, CORDON_LOOPBACK_ALLOW = 2 };
+
+/* What a root in the file system means for the objects at and below it; bits. */
+enum cordon_root_flag {
+	CORDON_ROOT_WRITE = 1,	   /* mutations are allowed at and below */
+	CORDON_ROOT_READ_DENY = 2, /* opening for read is denied at and below */
+	CORDON_ROOT_UNIX = 4,	   /* this socket may be connected */
+};
+
+/* An IP address, canonical: IPv4 (also when it came mapped, ::ffff:a.b.c.d) has v6 = 0 and its bytes in b[12..15]. */
+struct cordon_addr {
+	__u8 v6;
+	__u8 mapped; /* it was spelled as an IPv4-mapped IPv6 address */
+	__u8 pad[2];
+	__u8 b[16];
+};
+
+/* Inclusive port range, host byte order; proto is an IPPROTO_* value, 0 for TCP and UDP. */
+struct cordon_ports {
+	__u8 proto;
+	__u8 pad;
+	__u16 lo;
+	__u16 hi;
+};
+
+/* One allowed prefix with everything that is allowed there: the union over all rules that cover the prefix. */
+struct cordon_net {
+	__u8 rule; /* unused, 0 */
+	__u8 n;	   /* entries of ports in use, 1..CORDON_PORTS_PER_NET */
+	__u8 pad[2];
+	struct cordon_ports ports[CORDON_PORTS_PER_NET];
+};
+
+/* Key of a prefix in the LPM trie: 32 bits of tag, then the address bytes (16, or 4 in b[0..3] for IPv4). */
+struct cordon_net_key {
+	__u32 prefixlen; /* 32 + prefix length of the address */
+	__u32 tag;	 /* cordon_tag() << 1 | v6 */
+	__u8 b[16];
+};
+
+/* Key of a file root: the object itself. No path text. */
+struct cordon_root_key {
+	__u64 ino;
+	__u32 dev;	  /* kernel encoding of super_block.s_dev */
+	__u32 generation; /* i_generation: guards against reuse of the inode number */
+	__u32 tag;	  /* cordon_tag() */
+	__u32 pad;
+};
+
+/* Slot and policy generation as one number: what per-fence keys begin with. */
+static inline __u32 cordon_tag(__u32 slot, __u32 generation)
+{
+	return slot << 1 | (generation & 1);
+}
+
+struct cordon_gateway {
+	struct cordon_addr addr;
+	__u16 port; /* host byte order */
+	__u8 proto; /* IPPROTO_TCP */
+	__u8 pad;
+};
+
+/* Bits of the inode numbers of all roots; a clear bit proves that no root has this number. */
+#define CORDON_ROOT_FILTER_BITS 1024
+#define CORDON_ROOT_FILTER_WORDS (CORDON_ROOT_FILTER_BITS / 64)
+
+/* The part of one policy generation that every decision reads; roots and prefixes lie in maps of their own. */
+struct cordon_policy {
+	__u8 mode;	 /* enum cordon_mode */
+	__u8 loopback;	 /* enum cordon_loopback */
+	__u8 root_flags; /* union of cordon_root_flag over all roots */
+	__u8 has_nets;	 /* there are prefixes in the trie */
+	__u8 n_gateways;
+	__u8 report_allow; /* also report allowed network decisions */
+	__u8 pad[2];
+	__u32 generation; /* counts up from 1 */
+	__u32 pad2;
+	struct cordon_gateway gateway[CORDON_GATEWAYS_MAX];
+	__u64 root_filter[CORDON_ROOT_FILTER_WORDS];
+};
+
+/* One fence, by slot. id 0: the slot is free. */
+struct cordon_fence {
+	__u64 id;
+	__u64 cgroup_id;
+	__u32 cgroup_level; /* depth of that cgroup; 0 is the root */
+	__u32 generation;   /* active policy generation; its parity selects the policy */
+	__u8 attached;	    /* 1: the cgroup was there before (attach); 0: made by run */
+	__u8 degraded;	    /* LSM programs are missing */
+	__u8 pad[6];
+};
+
+/* Counters of one fence, by slot; mapped into user space, all members change atomically. */
+struct cordon_state {
+	__u64 seq;  /* events numbered so far, by the kernel and by user space */
+	__u64 lost; /* numbered but not delivered */
+	__u64 denied;
+	__u64 allowed; /* reported ones */
+	__u64 faults[CORDON_FAULT_COUNT];
+	__u64 pad[16 - 4 - CORDON_FAULT_COUNT];
+};
+_Static_assert(sizeof(struct cordon_state) == 128, "mapped as an array");
+
+/* Which fence a task belongs to. */
+struct cordon_task {
+	__u64 fence_id;
+	__u64 overlay_cred; /* credentials under which overlayfs carries out what this task was allowed */
+	__u32 slot;
+	__u32 pad;
+};
+
+/* Which fence made a socket. */
+struct cordon_sock {
+	__u64 fence_id;
+	__u32 slot;
+	__u32 pad;
+};
+
+/* Bits of cordon_event.net_flags and .path_flags. */
+enum {
+	CORDON_NET_MAPPED = 1,	 /* the address was spelled ::ffff:a.b.c.d */
+	CORDON_NET_METADATA = 2, /* it is, or embeds, the metadata service */
+	CORDON_NET_SRC = 4,	 /* src and sport are filled */
+};
+enum {
+	CORDON_PATH_TRUNCATED = 1,    /* leading directories are missing */
+	CORDON_PATH_DISCONNECTED = 2, /* the walk ended before a root of the namespace */
+};
+
+/*
+ * An event as it lies in the ring buffer: this, then path_len + path2_len + exe_len bytes of names. A path is a
+ * sequence of components, the last first, each ended by NUL ("f\0dir\0srv\0" is /srv/dir/f). unix_len bytes of a
+ * socket name follow as they are. Members that do not apply are 0.
+ */
+#define CORDON_X(type, member, dim, json, kind, doc) type member dim;
+struct cordon_event {
+	CORDON_EVENT_FIELDS(CORDON_X)
+	char names[];
+};
+#undef CORDON_X
+_Static_assert(sizeof(struct cordon_event) % 8 == 0, "names begin aligned");
+
+/* At most this many bytes of names follow. */
+#define CORDON_EVENT_NAMES_MAX (3 * CORDON_PATH_MAX + 512)
+
+#endif

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Policies: YAML text (DESIGN 3.3) -> validated model -> flat image. Runs without privilege, knows neither BPF nor
+ * sockets, opens no file but the policy itself and, to prove that they exist, the paths that it names. Every fault
+ * of a text is reported, not only the first; a text with a fault gives no model.
+ */
+#ifndef CORDON_POLICY_H
+#define CORDON_POLICY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "cordon/abi.h"
+
+/* A policy text, a list, a string: what is longer is a fault. docs/limits.md lists them. */
+#define POLICY_TEXT_MAX (256 * 1024)
+#define POLICY_STRING_MAX 4095
+#define POLICY_LIST_MAX 4096
+#define POLICY_FAULTS_MAX 100
+
+struct policy_strings {
+	char **v; /* owned, each NUL-terminated */
+	size_t n;
+};
+
+/* network.allow, after the prefix was parsed and canonicalised. */
+struct policy_allow {
+	struct cordon_addr addr; /* bits beyond the prefix are 0 */
+	uint8_t prefix_bits;	 /* 0..32 for IPv4, 0..128 for IPv6 */
+	struct cordon_ports ports;
+};
+
+struct policy {
+	char *name;
+	enum cordon_mode mode;
+	char *workdir;			  /* absolute, or NULL when left to -w */
+	struct policy_strings private_dirs; /* absolute; default /tmp and /dev/shm */
+	struct policy_strings write;
+	struct policy_strings read_deny;
+	struct cordon_gateway gateway[CORDON_GATEWAYS_MAX];
+	size_t n_gateways;
+	char *gateway_unix; /* socket path, or NULL */
+	struct policy_allow *allow;
+	size_t n_allow;
+	enum cordon_loopback loopback;
+	struct policy_strings unix_sockets;
+	struct policy_strings env_pass;
+	struct policy_strings env_set;	/* "NAME=value" */
+	struct policy_strings labels;	/* "key=value" */
+};
+
+/* One fault of a text. */
+struct policy_fault {
+	unsigned int line;   /* from 1 */
+	unsigned int column; /* from 1, in characters */
+	char *text;	     /* what is wrong and what would be right, one line, owned */
+};
+
+struct policy_faults {
+	struct policy_fault v[POLICY_FAULTS_MAX];
+	size_t n;
+	size_t more; /* found beyond POLICY_FAULTS_MAX */
+};
+
+/* What a caller gives besides the text. */
+struct policy_options {
+	const char *workdir; /* -w, or NULL; overrides files.workdir */
+	bool check_paths;    /* paths must exist and be of the right kind */
+	bool need_workdir;   /* a policy without workdir is a fault */
+};
+
+/*
+ * Parses text (length bytes, need not end in NUL; not kept). Returns 0 and a policy in *ret_policy (free with
+ * policy_free), -EINVAL with faults filled, sorted by position, or -ENOMEM. faults must be empty or zeroed; free
+ * it with policy_faults_clear in every case.
+ */
+int policy_parse(const char *text, size_t length, const struct policy_options *options,
+		 struct policy **ret_policy, struct policy_faults *faults);
+
+/* The same from a file of at most POLICY_TEXT_MAX bytes; also -errno of open and read. Regular files only. */
+int policy_load(const char *path, const struct policy_options *options, struct policy **ret_policy,
+		struct policy_faults *faults);
+
+void policy_free(struct policy *policy); /* takes NULL */
+void policy_faults_clear(struct policy_faults *faults);
+
+/* Writes "FILE:LINE:COLUMN: text\n" for each fault. */
+void policy_faults_print(const struct policy_faults *faults, const char *path, FILE *out);
+
+/*
+ * The flat image: this header, then n_nets prefixes, n_roots roots, then string_bytes of NUL-terminated strings.
+ * No pointers: offsets count from the start of the strings. Prefixes are sorted, without duplicates, and each
+ * carries the union of what all rules that cover it allow, so that the longest match is the whole answer.
+ */
+#define IMAGE_MAGIC 0x314e4443U /* "CDN1" */
+
+struct image_net {
+	struct cordon_addr addr;
+	uint8_t prefix_bits;
+	uint8_t pad[3];
+	struct cordon_net net;
+};
+
+struct image_root {
+	uint32_t path;	/* offset of the absolute path */
+	uint32_t flags; /* enum cordon_root_flag */
+};
+
+struct image {
+	uint32_t magic;
+	uint32_t version; /* CORDON_ABI_VERSION */
+	uint32_t size_bytes;
+	uint32_t n_nets;
+	uint32_t n_roots;
+	uint32_t string_bytes;
+	uint32_t name; /* offset */
+	uint32_t pad;
+	struct cordon_policy policy; /* root_filter and generation are filled when roots are resolved */
+	/* struct image_net nets[n_nets]; struct image_root roots[n_roots]; char strings[string_bytes]; */
+};
+
+/* Returns 0 and an image of (*ret_image)->size_bytes bytes (free with free()), -E2BIG past a limit, -ENOMEM. */
+int policy_compile(const struct policy *policy, struct image **ret_image);
+
+/* Is buffer[size] a whole, well-formed image? All offsets, counts and enums are checked. Returns 0 or -EINVAL. */
+int image_validate(const void *buffer, size_t size);
+
+/* Of a validated image; the pointers live as long as it does. */
+const struct image_net *image_nets(const struct image *image);
+const struct image_root *image_roots(const struct image *image);
+const char *image_string(const struct image *image, uint32_t offset);
+
+#endif

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Small things that every part of user space needs; no state, no privilege. */
+#ifndef CORDON_UTIL_H
+#define CORDON_UTIL_H
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
+#define TAKE_PTR(p) ({ __typeof__(p) taken_ = (p); (p) = NULL; taken_; })
+#define TAKE_FD(f) ({ int taken_ = (f); (f) = -1; taken_; })
+
+/* Cleanup attributes: `_cleanup_free_ char *s = NULL;`. */
+static inline void util_free_p(void *p) { free(*(void **)p); }
+static inline void util_close_p(const int *fd) { if (*fd >= 0) close(*fd); }
+static inline void util_fclose_p(FILE **f) { if (*f) fclose(*f); }
+#define _cleanup_free_ __attribute__((cleanup(util_free_p)))
+#define _cleanup_close_ __attribute__((cleanup(util_close_p)))
+#define _cleanup_fclose_ __attribute__((cleanup(util_fclose_p)))
+
+/* Exit codes of every verb (DESIGN 3.2). */
+enum exit_code {
+	EXIT_OK = 0,
+	EXIT_FOUND = 1,	     /* failed, or found something */
+	EXIT_USAGE = 2,
+	EXIT_POLICY = 3,     /* policy invalid */
+	EXIT_HOST = 4,	     /* this host cannot enforce */
+	EXIT_PERMISSION = 5, /* not permitted */
+	EXIT_NO_FENCE = 6,
+	EXIT_RUN_TIMEOUT = 124,
+	EXIT_RUN_FAILED = 125, /* run: before the command started */
+	EXIT_RUN_NOT_EXECUTABLE = 126,
+	EXIT_RUN_NOT_FOUND = 127,
+};
+
+/*
+ * What went wrong, for a person: libraries fill it and return -errno, the command prints it. One line, names the
+ * object and the remedy, no trailing dot or newline.
+ */
+struct error {
+	char text[512];
+};
+
+/* Fills error (may be NULL) like snprintf and returns -err. A message already there is kept: the first cause wins. */
+int error_set(struct error *error, int err, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+
+#endif
