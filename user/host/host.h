@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The host as Cordon needs it: its control groups, what its kernel offers, and the launch of a command into a fence.
+ * Privileged, but parses no text that others wrote except files of /proc and /sys. Knows neither BPF objects nor
+ * policies; functions return 0 or -errno and say the cause and the remedy in *error.
+ */
+#ifndef CORDON_HOST_H
+#define CORDON_HOST_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "util/util.h"
+
+/* --- control groups (cgroup v2) ------------------------------------------------------------------------------ */
+
+enum host_cgroup_layout {
+	HOST_CGROUP_NONE,    /* no cgroup2 mount */
+	HOST_CGROUP_V2,	     /* cgroup2 is all there is */
+	HOST_CGROUP_HYBRID,  /* cgroup2 beside v1 controllers; BPF works, ceilings may not */
+	HOST_CGROUP_V1_ONLY, /* only v1 hierarchies */
+};
+
+/* Finds the cgroup2 mount in /proc/self/mountinfo; ret_mount (PATH_MAX bytes) is set unless NONE or V1_ONLY. */
+enum host_cgroup_layout host_cgroup_find(char *ret_mount);
+
+struct host_cgroup {
+	char path[4096];   /* absolute, below the cgroup2 mount */
+	int fd;		   /* O_PATH|O_DIRECTORY, owned; -1 when closed */
+	uint64_t id;	   /* cgroup id as BPF helpers give it (from name_to_handle_at) */
+	uint32_t level;	   /* 0: the root */
+};
+
+/* Makes MOUNT/cordon/NAME (and MOUNT/cordon) and opens it. NAME must not exist: -EEXIST. */
+int host_cgroup_make(const char *name, struct host_cgroup *ret_cgroup, struct error *error);
+
+/* Opens a cgroup that exists. Refuses the root of the hierarchy (it would fence the host): -EPERM. */
+int host_cgroup_open(const char *path, struct host_cgroup *ret_cgroup, struct error *error);
+
+/* The cgroup2 path of a process, as seen from this process's cgroup namespace root; absolute below the mount. */
+int host_cgroup_of_pid(pid_t pid, char *ret_path, size_t size, struct error *error);
+
+/* Init pid of a running container by id (prefix) or name: podman, then docker. Runs their CLI with a time limit. */
+int host_container_pid(const char *container, pid_t *ret_pid, char *ret_id, size_t id_size, struct error *error);
+
+/* Freezes (or thaws) all tasks and waits until it took effect, at most timeout_ms: -ETIMEDOUT. */
+int host_cgroup_freeze(const struct host_cgroup *cgroup, bool freeze, unsigned int timeout_ms, struct error *error);
+
+/* Kills all tasks (cgroup.kill; where it is missing, SIGKILL to each until none is left) and waits until empty. */
+int host_cgroup_kill(const struct host_cgroup *cgroup, unsigned int timeout_ms, struct error *error);
+
+/* Is there any task in it or below? 1 yes, 0 no, -errno. */
+int host_cgroup_populated(const struct host_cgroup *cgroup);
+
+/* Removes it and all cgroups below (they must be empty) and closes it. A cgroup that is gone is no error. */
+int host_cgroup_remove(struct host_cgroup *cgroup, struct error *error);
+
+void host_cgroup_close(struct host_cgroup *cgroup); /* takes a closed one */
+
+/* --- what this host can enforce ------------------------------------------------------------------------------- */
+
+enum host_fact {
+	HOST_KERNEL,	 /* 6.1 or later */
+	HOST_BTF,	 /* /sys/kernel/btf/vmlinux */
+	HOST_BPF_LSM,	 /* bpf in /sys/kernel/security/lsm -> attach as lsm; else as fmod_ret */
+	HOST_FMOD_RET,	 /* trampolines: security_file_open is in BTF and kallsyms, and the arch supports them */
+	HOST_CGROUP,	 /* cgroup v2 mount */
+	HOST_RINGBUF,	 /* BPF_MAP_TYPE_RINGBUF can be made */
+	HOST_TASK_STORAGE,
+	HOST_BPFFS,	 /* bpffs at /sys/fs/bpf */
+	HOST_CAPS,	 /* CAP_BPF/CAP_SYS_ADMIN, CAP_NET_ADMIN, CAP_PERFMON ... effective */
+	HOST_LOCKDOWN,	 /* not confidentiality */
+	HOST_MEMLOCK,	 /* enough, or not accounted (>= 5.11) */
+	HOST_SECURITY_PATH, /* path hooks exist */
+	HOST_FACT_COUNT
+};
+
+enum host_status { HOST_OK, HOST_NOTE, HOST_LACK };
+
+/* `need` bits: what a lack takes away. */
+enum { HOST_NEED_FILES = 1, HOST_NEED_NETWORK = 2 };
+
+struct host_report {
+	struct {
+		enum host_status status;
+		unsigned int need;  /* parts of the fence that are lost by a lack */
+		char found[160];    /* what is there, one line */
+		char remedy[200];   /* what to do; empty when ok */
+	} fact[HOST_FACT_COUNT];
+	bool use_fmod_ret;	    /* which attach type, */
+	char attach_reason[160];    /* and why */
+	unsigned int lost;	    /* union of need over the lacks: 0 can enforce all */
+};
+
+/* Looks only; changes nothing. Loads no program but may make and drop maps when privileged. */
+void host_probe(struct host_report *ret_report);
+const char *host_fact_name(enum host_fact fact);
+
+/* The first lack as one line with its remedy, for `cordon run` to refuse with; returns -ENOTSUP, 0 if none. */
+int host_report_refuse(const struct host_report *report, struct error *error);
+
+/* --- launching a command ---------------------------------------------------------------------------------------- */
+
+struct host_launch {
+	char *const *argv;	  /* NULL-terminated */
+	char *const *env_pass;	  /* names taken from this process's environment; NULL-terminated */
+	char *const *env_set;	  /* NAME=value; NULL-terminated; wins over env_pass */
+	char *const *private_dirs;/* each gets an empty tmpfs in a mount namespace of its own; NULL-terminated */
+	const char *workdir;	  /* chdir there */
+	const char *user;	  /* run as this user (name or uid), its groups and no capabilities; NULL: as the caller */
+	const struct host_cgroup *cgroup; /* born there (clone3 CLONE_INTO_CGROUP) */
+};
+
+/*
+ * A child that is set up (namespace, private tmpfs, cgroup, session) and waits, before exec and before dropping
+ * root: the parent then marks it as fenced, opens what it must see inside, and lets it go.
+ */
+struct host_child {
+	pid_t pid;
+	int pidfd;   /* owned */
+	int go_fd;   /* owned; write end */
+	int err_fd;  /* owned; reads the errno of a failed setup or exec; closed by a successful exec */
+};
+
+/*
+ * Forks the child into the cgroup. It dies when this process does (PR_SET_PDEATHSIG before anything else), closes
+ * every descriptor beyond 0-2 (close_range), resets signals, sets no_new_privs. Returns when the child reports that
+ * its set-up is done.
+ */
+int host_launch(const struct host_launch *launch, struct host_child *ret_child, struct error *error);
+
+/* Lets it exec. 0: it runs the command; else -errno of the exec (-ENOENT, -EACCES, -ENOEXEC...) or set-up. */
+int host_child_go(struct host_child *child, struct error *error);
+
+/* Kills a child that waits, and reaps it; closes. Takes a zeroed or ended one (pid 0). */
+void host_child_kill(struct host_child *child);
+
+/* CLOCK_BOOTTIME start of this process in ns (from /proc/self/stat), for the cold start figure. */
+uint64_t host_process_start_ns(void);
+
+#endif
