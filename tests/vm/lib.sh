@@ -1,0 +1,69 @@
+# shellcheck shell=bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# lib.sh - what the programs of tests/vm share: messages, the cache and its lock, file system images. Sourced.
+#
+# The cache is $CORDON_CACHE (default /var/cache/cordon), outside the tree. Everything in it can be
+# deleted at any time while no run is under way; it is made again.
+
+CORDON_CACHE=${CORDON_CACHE:-/var/cache/cordon}
+VM_DIR=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+REPO_DIR=$(cd "$VM_DIR/../.." && pwd)
+export CORDON_CACHE
+
+note() {
+	printf 'vm: %s\n' "$*" >&2
+}
+
+complain() {
+	printf 'vm: error: %s\n' "$*" >&2
+}
+
+# Runs a function while holding the cache's lock, so that parallel runs build things once.
+cache_locked() {
+	local rc fd
+	mkdir -p "$CORDON_CACHE" || return 1
+	exec {fd}> "$CORDON_CACHE/lock" || return 1
+	if ! flock -n "$fd"; then
+		note "waiting for another run that fills the cache"
+		flock -w 1800 "$fd" || return 1
+	fi
+	# A child that outlives the function must not keep the lock.
+	"$@" {fd}>&-
+	rc=$?
+	exec {fd}>&-
+	return $rc
+}
+
+# An ext4 image with the content of a directory. Usage: image_make DIR IMAGE SPARE_MIB [MKE2FS_OPTION...]
+image_make() {
+	local dir=$1 image=$2 spare=$3 kib files
+	shift 3
+	kib=$(du -sk --apparent-size --count-links "$dir" | cut -f 1)
+	files=$(find "$dir" | wc -l)
+	rm -f "$image"
+	# Each file may waste a block, and each inode takes 256 bytes.
+	MKE2FS_SKIP_PROGRESS=1 mke2fs -q -F -t ext4 -O ^has_journal -m 0 -N $((files + 20000)) -d "$dir" "$@" \
+		"$image" "$((kib + kib / 20 + files * 4 + spare * 1024 + 16384))k" > /dev/null
+}
+
+# The guest's process 1, compiled once per source. Prints its path.
+init_resolve() {
+	local init
+	init=$CORDON_CACHE/init/$(sha256sum < "$VM_DIR/init.c" | cut -c 1-16)
+	if [ ! -e "$init" ]; then
+		mkdir -p "$CORDON_CACHE/init"
+		${CC:-cc} -static -O2 -Wall -Wextra -o "$init.$$" "$VM_DIR/init.c" && mv "$init.$$" "$init" || return 1
+	fi
+	printf '%s\n' "$init"
+}
+
+# An empty ext4 with journal for /scratch. Prints its path.
+scratch_resolve() {
+	local image=$CORDON_CACHE/scratch-2g.img
+	if [ ! -e "$image" ]; then
+		mkdir -p "$CORDON_CACHE"
+		mke2fs -q -F -t ext4 -m 0 "$image.$$" 2g && mv "$image.$$" "$image" || return 1
+	fi
+	printf '%s\n' "$image"
+}

@@ -1,0 +1,146 @@
+# shellcheck shell=bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# root.sh - the guest's root image: a Debian userland of this machine's own release, so that
+# programs built here run there. Sourced after apt.sh.
+#
+# $CORDON_CACHE/root/KEY.img is an ext4 file system without journal; KEY covers the release, the
+# package list and this file. Guests use it with snapshot=on: it never changes after it was made.
+
+# Names with | are alternatives: the first that this release has.
+root_packages() {
+	cat <<-'LIST'
+		acl attr bpftool bubblewrap busybox-static ca-certificates conmon crun curl file gcc git iproute2
+		iputils-ping jq kmod less libc6-dev libcap2-bin libdbus-1-3 lsof make mount net-tools netcat-openbsd nftables
+		openssl podman procps psmisc python3 python3-venv python3-yaml rsync socat sqlite3 strace tar uidmap util-linux
+		xfsprogs xz-utils zstd
+		netavark|containernetworking-plugins aardvark-dns|ca-certificates
+		libacl1|libacl1t64 libattr1 libbpf1 libcap2 libcap-ng0 libcmocka0 libelf1t64|libelf1 libdw1t64|libdw1
+		libev4t64|libev4 libevent-2.1-7t64|libevent-2.1-7 libevent-openssl-2.1-7t64|libevent-openssl-2.1-7
+		libevent-pthreads-2.1-7t64|libevent-pthreads-2.1-7 libcurl4t64|libcurl4 libjansson4
+		libldns3t64|libldns3 libc-ares2|libcares2 libmicrohttpd12t64|libmicrohttpd12 libmnl0 libncursesw6 libpcre2-8-0
+		libpq5 librdkafka1 libsctp1 libseccomp2 libsqlite3-0 libssl3t64|libssl3 libsystemd0 libsodium23 liburing2
+		libyaml-0-2 libzstd1 zlib1g
+	LIST
+}
+
+# Writes a cleaned tree from stdin's package list. Usage: root_build DIR CONF MIRROR_LINES PACKAGES
+root_build() {
+	local tree=$1 sources=$2 packages=$3
+	# Exclusions keep the image small; licences stay.
+	mmdebstrap --quiet --mode=root --variant=minbase --architectures=amd64 \
+		--include="$packages" \
+		--aptopt='APT::Sandbox::User "root"' --aptopt='APT::Install-Recommends "false"' \
+		--aptopt='Acquire::Languages "none"' \
+		--dpkgopt='path-exclude=/usr/share/man/*' --dpkgopt='path-exclude=/usr/share/locale/*' \
+		--dpkgopt='path-exclude=/usr/share/doc/*' --dpkgopt='path-include=/usr/share/doc/*/copyright' \
+		"$(apt_codename)" "$tree" - < "$sources"
+}
+
+# What the guest needs on top of the packages.
+root_customize() {
+	local tree=$1 applet
+	rm -rf "$tree"/var/cache/apt/* "$tree"/var/lib/apt/lists/* "$tree"/var/log/*.log
+	mkdir -p "$tree"/{cordon,share,scratch,out,etc/containers} "$tree/usr/lib/modules"
+	echo cordon-vm > "$tree/etc/hostname"
+	printf '127.0.0.1 localhost cordon-vm\n::1 localhost ip6-localhost\n' > "$tree/etc/hosts"
+	rm -f "$tree/etc/resolv.conf"
+	: > "$tree/etc/resolv.conf"
+	: > "$tree/etc/fstab"
+	chroot "$tree" useradd -m -u 1000 -U -s /bin/bash agent || return 1
+	grep -q '^agent:' "$tree/etc/subuid" || echo 'agent:100000:65536' >> "$tree/etc/subuid"
+	grep -q '^agent:' "$tree/etc/subgid" || echo 'agent:100000:65536' >> "$tree/etc/subgid"
+	# No systemd and no journal in the guest.
+	cat > "$tree/etc/containers/containers.conf" <<-'CONF'
+		[containers]
+		log_driver = "k8s-file"
+		[engine]
+		cgroup_manager = "cgroupfs"
+		events_logger = "file"
+		runtime = "crun"
+	CONF
+	printf '[storage]\ndriver = "overlay"\nrunroot = "/run/containers/storage"\ngraphroot = "/var/lib/containers/storage"\n' \
+		> "$tree/etc/containers/storage.conf"
+	printf '{"default": [{"type": "insecureAcceptAnything"}]}\n' > "$tree/etc/containers/policy.json"
+	# A container image without a registry: podman run --rootfs /usr/share/cordon-vm/busybox:O, or see README.
+	mkdir -p "$tree/usr/share/cordon-vm/busybox"/{bin,dev,etc,proc,sys,tmp,root,run,var,work}
+	chmod 1777 "$tree/usr/share/cordon-vm/busybox/tmp"
+	cp "$tree/bin/busybox" "$tree/usr/share/cordon-vm/busybox/bin/busybox" || return 1
+	for applet in $("$tree/bin/busybox" --list); do
+		ln -sf busybox "$tree/usr/share/cordon-vm/busybox/bin/$applet"
+	done
+	ln -sf busybox "$tree/usr/share/cordon-vm/busybox/bin/busybox.static"
+	printf 'root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/sh\n' > "$tree/usr/share/cordon-vm/busybox/etc/passwd"
+	printf 'root:x:0:\nnogroup:x:65534:\n' > "$tree/usr/share/cordon-vm/busybox/etc/group"
+	tar -C "$tree/usr/share/cordon-vm/busybox" -cf "$tree/usr/share/cordon-vm/busybox.tar" . || return 1
+}
+
+# Prints the package list with alternatives resolved, comma-separated.
+root_choose() {
+	local conf=$1 choice name found
+	local -a chosen=()
+	for choice in $(root_packages); do
+		found=
+		for name in ${choice//|/ }; do
+			# Its exit code is 0 for a name that only others mention.
+			if [ -n "$(apt-cache -c "$conf" show --no-all-versions "$name" 2> /dev/null)" ]; then
+				found=$name
+				break
+			fi
+		done
+		if [ -n "$found" ]; then
+			chosen+=("$found")
+		else
+			note "this release has no package $choice; the guest goes without"
+		fi
+	done
+	(IFS=, && printf '%s\n' "${chosen[*]}")
+}
+
+# Under the cache's lock.
+root_make() {
+	local image=$1 code conf work=$CORDON_CACHE/work.root mirror rc=1
+	[ -e "$image" ] && return 0
+	code=$(apt_codename) || return 1
+	conf=$(apt_suite "$code" amd64) || {
+		complain "no mirror answers for $code, and $CORDON_CACHE has no root image yet"
+		return 1
+	}
+	note "building the guest's root image ($code); this happens once"
+	umount_safe "$work"
+	mkdir -p "$work" "$CORDON_CACHE/root"
+	cp "$CORDON_CACHE/apt/$code-amd64/sources.list" "$work/sources"
+	for mirror in "$code-security" "$code-updates"; do
+		conf=$(apt_suite "$mirror" amd64) && cat "$CORDON_CACHE/apt/$mirror-amd64/sources.list" >> "$work/sources"
+	done
+	conf=$CORDON_CACHE/apt/$code-amd64/apt.conf
+	root_build "$work/tree" "$work/sources" "$(root_choose "$conf")" > "$work/log" 2>&1 &&
+		root_customize "$work/tree" >> "$work/log" 2>&1 &&
+		image_make "$work/tree" "$work/new.img" 3072 &&
+		mv "$work/new.img" "$image"
+	rc=$?
+	[ $rc = 0 ] || {
+		complain "building the root image failed:"
+		cp "$work/log" "$CORDON_CACHE/root/failed.log"
+		grep -a "^E:" "$work/log" | tail -n 20 >&2
+	}
+	umount_safe "$work"
+	return $rc
+}
+
+# rm -rf that refuses while something is mounted below.
+umount_safe() {
+	if grep -q " $1/" /proc/self/mounts; then
+		awk -v dir="$1/" 'index($2, dir) == 1 { print $2 }' /proc/self/mounts | sort -r | xargs -r -n 1 umount
+	fi
+	rm -rf --one-file-system "$1"
+}
+
+# Prints the path of the root image, building it where need be.
+root_resolve() {
+	local key image
+	key=$(apt_codename)-$( (root_packages && cat "$VM_DIR/root.sh") | sha256sum | cut -c 1-12)
+	image=$CORDON_CACHE/root/$key.img
+	[ -e "$image" ] || cache_locked root_make "$image" || return 1
+	printf '%s\n' "$image"
+}
