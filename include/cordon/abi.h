@@ -131,7 +131,8 @@ struct cordon_fence {
 	__u32 generation;   /* active policy generation; its parity selects the policy */
 	__u8 attached;	    /* 1: the cgroup was there before (attach); 0: made by run */
 	__u8 degraded;	    /* LSM programs are missing */
-	__u8 pad[6];
+	__u8 ending;	    /* marks of this fence are being taken off its tasks */
+	__u8 pad[5];
 };
 
 /* Counters of one fence, by slot; mapped into user space, all members change atomically. */
@@ -160,6 +161,17 @@ struct cordon_sock {
 	__u32 pad;
 };
 
+/* What fence_resolve (iter/task_file) tells of one descriptor. */
+struct cordon_object {
+	__u64 ino;
+	__u32 dev;
+	__u32 generation;
+	__u32 fd;
+	__u32 tgid;
+	__u32 mode; /* i_mode */
+	__u32 pad;
+};
+
 /* Bits of cordon_event.net_flags and .path_flags. */
 enum {
 	CORDON_NET_MAPPED = 1,	 /* the address was spelled ::ffff:a.b.c.d */
@@ -169,6 +181,7 @@ enum {
 enum {
 	CORDON_PATH_TRUNCATED = 1,    /* leading directories are missing */
 	CORDON_PATH_DISCONNECTED = 2, /* the walk ended before a root of the namespace */
+	CORDON_PATH_TEXT = 4,	      /* not components: text as the caller gave it, ended by one NUL */
 };
 
 /*
@@ -176,7 +189,7 @@ enum {
  * sequence of components, the last first, each ended by NUL ("f\0dir\0srv\0" is /srv/dir/f). unix_len bytes of a
  * socket name follow as they are. Members that do not apply are 0.
  */
-#define CORDON_X(type, member, dim, json, kind, doc) type member dim;
+#define CORDON_X(type, member, dim, doc) type member dim;
 struct cordon_event {
 	CORDON_EVENT_FIELDS(CORDON_X)
 	char names[];

@@ -102,53 +102,170 @@
 	S(SOCKET_MARK, "socket_mark", "a socket could not be marked; it was not created")
 
 /*
- * F(type, member, dim, json, kind, doc) - the members of struct cordon_event, in order. `json` is the key in the
- * published event (a dot nests), "" where the value only feeds another key; `kind` says how it is written:
- * UINT, INT, TIME (ns to RFC 3339), ENUM_* (the table of that name), TEXT (bytes to a NUL), ADDR (by family),
- * DEV (major:minor), FLAGS (feeds file.flags by op), PART (feeds the key that `doc` names).
+ * F(type, member, dim, doc) - the members of struct cordon_event, in order. What is published of them, and how, is
+ * the table after this one.
  */
 #define CORDON_EVENT_FIELDS(F)                                                                     \
-	F(__u64, seq, , "seq", UINT, "number of the event in its fence, from 1, without holes")    \
-	F(__u64, mono_ns, , "mono_ns", UINT, "CLOCK_MONOTONIC, ns; also feeds time")               \
-	F(__u64, lost, , "", PART, "loss so far in this fence; feeds gap records")                 \
-	F(__u64, fence_id, , "fence.id", UINT, "fence, unique on the node for ever")               \
-	F(__u64, cgroup, , "process.cgroup", UINT, "cgroup id of the task, not of the fence")      \
-	F(__u64, start_ns, , "", PART, "start of the process since boot, ns; process.exec_id")     \
-	F(__u64, parent_start_ns, , "", PART, "the same of the parent; process.parent_exec_id")    \
-	F(__u64, ino, , "file.ino", UINT, "inode number of the object, or of the parent it goes into") \
-	F(__u32, generation, , "fence.generation", UINT, "policy generation that decided")         \
-	F(__s32, err, , "errno", ERRNO, "errno given to the caller; 0 for none")                   \
-	F(__u32, count, , "count", UINT, "how many like it this record stands for")                \
-	F(__u32, pid, , "process.pid", UINT, "process id in the initial namespace")                \
-	F(__u32, pid_ns, , "process.pid_ns", UINT, "process id in its own namespace")              \
-	F(__u32, tid, , "process.tid", UINT, "thread id in the initial namespace")                 \
-	F(__u32, ppid, , "process.ppid", UINT, "parent process id, initial namespace")             \
-	F(__u32, uid, , "process.uid", UINT, "user id, initial namespace")                         \
-	F(__u32, gid, , "process.gid", UINT, "group id, initial namespace")                        \
-	F(__u32, exec_seq, , "", PART, "count of execs; process.exec_id")                          \
-	F(__u32, parent_exec_seq, , "", PART, "the same of the parent; process.parent_exec_id")    \
-	F(__u32, dev, , "file.dev", DEV, "device of the object's file system")                     \
-	F(__u32, op_flags, , "", FLAGS, "open: f_flags; rename: flags; mknod: mode; ioctl: request; " \
-					"ptrace: mode; signal: number; socket: type")              \
-	F(__u32, target_pid, , "guard.target_pid", UINT, "process that was the target")            \
-	F(__u16, dport, , "net.dport", UINT, "destination port")                                   \
-	F(__u16, sport, , "net.sport", UINT, "source port, where known")                           \
-	F(__u16, family, , "net.family", FAMILY, "socket family")                                  \
-	F(__u16, proto, , "net.proto", PROTO, "IP protocol")                                       \
-	F(__u16, path_len, , "", PART, "bytes of file.path in names")                              \
-	F(__u16, path2_len, , "", PART, "bytes of file.path2 in names")                            \
-	F(__u16, exe_len, , "", PART, "bytes of process.exe in names")                             \
-	F(__u16, unix_len, , "", PART, "bytes of net.unix in names")                               \
-	F(__u8, type, , "type", ENUM_TYPE, "kind of fact")                                         \
-	F(__u8, op, , "op", ENUM_OP, "what was tried")                                             \
-	F(__u8, verdict, , "verdict", ENUM_VERDICT, "what was answered")                           \
-	F(__u8, rule, , "rule", ENUM_RULE, "policy line that decided")                             \
-	F(__u8, mode, , "fence.mode", ENUM_MODE, "enforce or audit")                               \
-	F(__u8, net_flags, , "", PART, "CORDON_NET_*: net.mapped, net.metadata")                   \
-	F(__u8, path_flags, , "", PART, "CORDON_PATH_*: file.path_truncated, file.path_disconnected") \
-	F(__u8, path2_flags, , "", PART, "the same of path2")                                      \
-	F(__u8, dst, [16], "net.dst", ADDR, "destination address, canonical")                      \
-	F(__u8, src, [16], "net.src", ADDR, "source address, where known")                         \
-	F(char, comm, [16], "process.comm", TEXT, "name that the process gave itself")
+	F(__u64, seq, , "number of the event in its fence, from 1, without holes")                 \
+	F(__u64, mono_ns, , "CLOCK_MONOTONIC, ns")                                                 \
+	F(__u64, lost, , "numbered in this fence but not delivered, so far; feeds gap records")    \
+	F(__u64, fence_id, , "fence, unique on the node for ever")                                 \
+	F(__u64, cgroup, , "cgroup id of the task")                                                \
+	F(__u64, start_ns, , "start of the process since boot, ns")                                \
+	F(__u64, parent_start_ns, , "the same of the parent")                                      \
+	F(__u64, ino, , "inode number of the object, or of the parent it goes into")               \
+	F(__u32, generation, , "policy generation that decided")                                   \
+	F(__s32, err, , "errno given to the caller, positive; 0 for none")                         \
+	F(__u32, count, , "how many like it this record stands for")                               \
+	F(__u32, pid, , "process id in the initial namespace; 0: no process acted")                \
+	F(__u32, pid_ns, , "process id in its own namespace")                                      \
+	F(__u32, tid, , "thread id in the initial namespace")                                      \
+	F(__u32, ppid, , "parent process id, initial namespace")                                   \
+	F(__u32, uid, , "user id, initial namespace")                                              \
+	F(__u32, gid, , "group id, initial namespace")                                             \
+	F(__u32, exec_seq, , "count of execs of the process")                                      \
+	F(__u32, parent_exec_seq, , "the same of the parent")                                      \
+	F(__u32, dev, , "device of the object's file system, as the kernel encodes it")            \
+	F(__u32, op_flags, , "open: f_flags; rename: flags; mknod: mode; ioctl: request; "         \
+			     "ptrace: mode; signal: number; socket: type")                         \
+	F(__u32, target_pid, , "process that was the target, initial namespace")                   \
+	F(__u16, dport, , "destination port, host byte order")                                     \
+	F(__u16, sport, , "source port, host byte order")                                          \
+	F(__u16, family, , "AF_*; 0: nothing of a socket is known")                                \
+	F(__u16, proto, , "IPPROTO_*")                                                             \
+	F(__u16, path_len, , "bytes of the path in names")                                         \
+	F(__u16, path2_len, , "bytes of the second path in names")                                 \
+	F(__u16, exe_len, , "bytes of the executable's path in names")                             \
+	F(__u16, unix_len, , "bytes of the unix socket's name in names")                           \
+	F(__u8, type, , "enum cordon_type")                                                        \
+	F(__u8, op, , "enum cordon_op")                                                            \
+	F(__u8, verdict, , "enum cordon_verdict")                                                  \
+	F(__u8, rule, , "enum cordon_rule")                                                        \
+	F(__u8, mode, , "enum cordon_mode")                                                        \
+	F(__u8, net_flags, , "CORDON_NET_*")                                                       \
+	F(__u8, path_flags, , "CORDON_PATH_*")                                                     \
+	F(__u8, path2_flags, , "CORDON_PATH_* of the second path")                                 \
+	F(__u8, dst, [16], "destination address; IPv4 in the last four bytes")                     \
+	F(__u8, src, [16], "source address, likewise; with CORDON_NET_SRC")                        \
+	F(char, comm, [16], "name that the process gave itself")
+
+/*
+ * K(GROUP, key, KIND, source, NEED, doc) - the keys of a published event, in the order in which they are written.
+ * GROUP: the object that the key lies in; EVENT is the outermost. KIND: the form of the value, explained by
+ * CORDON_EVENT_KINDS. source: where the writer takes it from (raw: struct cordon_event; event and context: the structs
+ * of user/event/event.h). NEED: ALWAYS: in every event that has the object, null where it is not known; KERNEL: the
+ * same, but only in events of the kernel; SET: only where there is something to say.
+ */
+#define CORDON_EVENT_KEYS(K)                                                                       \
+	K(EVENT, schema, SCHEMA, raw->seq, ALWAYS, "name and version of this schema")              \
+	K(EVENT, node, CONTEXT, context->node, ALWAYS, "host name of the node")                    \
+	K(EVENT, seq, UINT, raw->seq, ALWAYS, "number of the event in its fence: from 1, without holes") \
+	K(EVENT, time, TIME, event->time_ns, ALWAYS, "when it was decided, by the wall clock, UTC") \
+	K(EVENT, mono_ns, UINT, raw->mono_ns, ALWAYS, "the same by CLOCK_MONOTONIC, ns since boot") \
+	K(EVENT, type, TYPE, raw->type, ALWAYS, "kind of fact")                                    \
+	K(EVENT, op, OP, raw->op, ALWAYS, "what was tried, or what happened")                      \
+	K(EVENT, verdict, VERDICT, raw->verdict, ALWAYS, "what was answered")                      \
+	K(EVENT, rule, RULE, raw->rule, ALWAYS, "policy line that decided")                        \
+	K(FENCE, id, HEX64, raw->fence_id, ALWAYS, "the fence; unique on the node for ever")       \
+	K(FENCE, name, CONTEXT, context->fence_name, ALWAYS, "its name")                           \
+	K(FENCE, policy, CONTEXT, context->policy, ALWAYS, "name of its policy")                   \
+	K(FENCE, generation, UINT, raw->generation, ALWAYS, "generation of the policy that decided") \
+	K(FENCE, mode, MODE, raw->mode, ALWAYS, "whether the policy is enforced or only reported") \
+	K(FENCE, task, CONTEXT, context->task, ALWAYS, "task id given when the fence was made")    \
+	K(FENCE, tenant, CONTEXT, context->tenant, ALWAYS, "tenant given when the fence was made") \
+	K(FENCE, subject, CONTEXT, context->subject, ALWAYS, "user on whose behalf the fence acts") \
+	K(FENCE, container, CONTEXT, context->container, ALWAYS, "container that the fence holds") \
+	K(FENCE, degraded, DEGRADED, context->degraded, SET, "what this fence cannot enforce")     \
+	K(EVENT, errno, ERRNO, raw->err, KERNEL, "error that the caller got; null for none")       \
+	K(EVENT, count, UINT, raw->count, SET, "how many like it this record stands for; of a gap: how many were lost") \
+	K(EVENT, exit_code, EXIT_CODE, event->value, SET, "op `exit`: code of the command, 128+N after signal N") \
+	K(EVENT, cold_start_ns, COLD_START, event->value, SET, "op `cold_start`: from exec of cordon to that of the command, ns") \
+	K(EVENT, detail, DETAIL, event->detail, SET, "a line for people")                          \
+	K(PROCESS, pid, UINT, raw->pid, ALWAYS, "process id in the initial namespace")             \
+	K(PROCESS, pid_ns, UINT, raw->pid_ns, ALWAYS, "process id in its own namespace")           \
+	K(PROCESS, tid, UINT, raw->tid, ALWAYS, "thread id in the initial namespace")              \
+	K(PROCESS, ppid, UINT, raw->ppid, ALWAYS, "process id of the parent, initial namespace")   \
+	K(PROCESS, uid, UINT, raw->uid, ALWAYS, "real user id, initial namespace")                 \
+	K(PROCESS, gid, UINT, raw->gid, ALWAYS, "real group id, initial namespace")                \
+	K(PROCESS, comm, COMM, raw->comm, ALWAYS, "name that the process gave itself: no proof of anything") \
+	K(PROCESS, exe, BYTES, event->exe, ALWAYS, "path of the executable")                       \
+	K(PROCESS, exec_id, EXEC_ID, raw->start_ns, ALWAYS, "the process between two execs; unique until reboot") \
+	K(PROCESS, parent_exec_id, PARENT_EXEC_ID, raw->parent_start_ns, ALWAYS, "the same of the parent") \
+	K(PROCESS, cgroup, DEC64, raw->cgroup, ALWAYS, "cgroup id of the task, which need not be the fence's") \
+	K(FILE, flags, FILE_FLAGS, raw->op_flags, SET, "flags of the operation: of open, rename, mknod or ioctl") \
+	K(FILE, path, BYTES, event->path, ALWAYS, "path of the object reached, not the text that was asked for") \
+	K(FILE, path_truncated, TRUNCATED, raw->path_flags, SET, "leading directories of path are missing") \
+	K(FILE, path_disconnected, DISCONNECTED, raw->path_flags, SET, "path does not begin at the root of the namespace") \
+	K(FILE, path2, BYTES, event->path2, SET, "second path: the new name of link and rename")   \
+	K(FILE, path2_truncated, TRUNCATED, raw->path2_flags, SET, "the same of path2")            \
+	K(FILE, path2_disconnected, DISCONNECTED, raw->path2_flags, SET, "the same of path2")      \
+	K(FILE, dev, DEV, raw->dev, SET, "device of the file system, major:minor")                 \
+	K(FILE, ino, DEC64, raw->ino, SET, "inode number of the object, or of the directory it goes into") \
+	K(NET, family, FAMILY, raw->family, ALWAYS, "family of the socket")                        \
+	K(NET, proto, PROTO, raw->proto, SET, "IP protocol")                                       \
+	K(NET, socket_type, SOCKET_TYPE, raw->op_flags, SET, "op `socket`: type that was asked for") \
+	K(NET, dst, DST, raw->dst, SET, "destination address; IPv4 as IPv4, however it was spelled") \
+	K(NET, dport, DPORT, raw->dport, SET, "destination port")                                  \
+	K(NET, src, SRC, raw->src, SET, "source address")                                          \
+	K(NET, sport, SPORT, raw->sport, SET, "source port")                                       \
+	K(NET, unix, BYTES, event->unix_name, SET, "name of the unix socket; an abstract one begins with \\x00") \
+	K(NET, mapped, MAPPED, raw->net_flags, SET, "the address was spelled as IPv4 in IPv6")     \
+	K(NET, metadata, METADATA, raw->net_flags, SET, "the address is, or embeds, the metadata service") \
+	K(GUARD, target_pid, UINT, raw->target_pid, SET, "process that was the target, initial namespace") \
+	K(GUARD, signal, SIGNAL, raw->op_flags, SET, "op `signal`: which")                         \
+	K(GUARD, access, PTRACE, raw->op_flags, SET, "op `ptrace`: mode that was asked for")
+
+/* G(GROUP, key, doc) - the objects in an event. */
+#define CORDON_EVENT_GROUPS(G)                                                                     \
+	G(EVENT, "", "in every event")                                                             \
+	G(FENCE, "fence", "in every event: whose it is")                                           \
+	G(PROCESS, "process", "who acted; absent where no process of the fence did")               \
+	G(FILE, "file", "with type `file`")                                                        \
+	G(NET, "net", "with type `net`")                                                           \
+	G(GUARD, "guard", "with type `guard`")
+
+/*
+ * D(KIND, type, null, pattern, doc) - forms of a value: its JSON type, whether it can be unknown (null), an extended
+ * regular expression or "", and in words.
+ */
+#define CORDON_EVENT_KINDS(D)                                                                      \
+	D(SCHEMA, "string", 0, "", "constant")                                                     \
+	D(CONTEXT, "string", 1, "", "text")                                                        \
+	D(DEGRADED, "string", 0, "", "text")                                                       \
+	D(DETAIL, "string", 0, "", "text")                                                         \
+	D(UINT, "integer", 0, "", "number")                                                        \
+	D(EXIT_CODE, "integer", 0, "", "number")                                                   \
+	D(COLD_START, "integer", 0, "", "number")                                                  \
+	D(DPORT, "integer", 0, "", "number")                                                       \
+	D(SPORT, "integer", 0, "", "number")                                                       \
+	D(HEX64, "string", 0, "^[0-9a-f]{16}$", "16 hexadecimal digits")                           \
+	D(DEC64, "string", 0, "^(0|[1-9][0-9]{0,19})$", "decimal digits, as a string")             \
+	D(TIME, "string", 0,                                                                       \
+	  "^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}[.][0-9]{9}Z$",                   \
+	  "RFC 3339 with nanoseconds")                                                             \
+	D(TYPE, "string", 0, "", "word")                                                           \
+	D(OP, "string", 0, "", "word")                                                             \
+	D(VERDICT, "string", 0, "", "word")                                                        \
+	D(RULE, "string", 0, "", "word")                                                           \
+	D(MODE, "string", 1, "", "word")                                                           \
+	D(ERRNO, "string", 1, "^E[A-Z0-9]+$", "name, `EROFS`")                                     \
+	D(COMM, "string", 0, "", "text")                                                           \
+	D(BYTES, "string", 1, "", "text")                                                          \
+	D(EXEC_ID, "string", 1, "^[0-9a-f]{1,16}-[0-9]{1,10}$",                                    \
+	  "start in ns since boot, hexadecimal, and the count of execs")                           \
+	D(PARENT_EXEC_ID, "string", 1, "^[0-9a-f]{1,16}-[0-9]{1,10}$", "as exec_id")               \
+	D(TRUNCATED, "boolean", 0, "", "`true`")                                                   \
+	D(DISCONNECTED, "boolean", 0, "", "`true`")                                                \
+	D(MAPPED, "boolean", 0, "", "`true`")                                                      \
+	D(METADATA, "boolean", 0, "", "`true`")                                                    \
+	D(DEV, "string", 0, "^[0-9]+:[0-9]+$", "major:minor, as ls(1) prints them")                \
+	D(FILE_FLAGS, "string", 0, "^[A-Za-z0-9_|]+$", "names joined by `|`, `O_WRONLY|O_CREAT`")  \
+	D(SOCKET_TYPE, "string", 0, "^[A-Za-z0-9_|]+$", "names joined by `|`, `SOCK_STREAM`")      \
+	D(SIGNAL, "string", 0, "^SIG[A-Z0-9+]+$", "name, `SIGKILL`")                               \
+	D(PTRACE, "string", 0, "^[A-Za-z0-9_|]+$", "names joined by `|`, `PTRACE_MODE_ATTACH`")    \
+	D(FAMILY, "string", 0, "^[a-z0-9]+$", "`inet`, `inet6`, `unix`...; a number where it has no name here") \
+	D(PROTO, "string", 0, "^[a-z0-9-]+$", "`tcp`, `udp`, `icmp`...; a number where it has no name here") \
+	D(DST, "string", 0, "^[0-9a-f:.]+$", "canonical text of inet_ntop(3)")                     \
+	D(SRC, "string", 0, "^[0-9a-f:.]+$", "canonical text of inet_ntop(3)")
 
 #endif
