@@ -22,29 +22,42 @@ enum host_cgroup_layout {
 	HOST_CGROUP_V1_ONLY, /* only v1 hierarchies */
 };
 
-/* Finds the cgroup2 mount in /proc/self/mountinfo; ret_mount (PATH_MAX bytes) is set unless NONE or V1_ONLY. */
+/*
+ * Finds the cgroup2 mount in /proc/self/mountinfo; ret_mount (PATH_MAX bytes) is set unless NONE or V1_ONLY.
+ * The functions below that look for it return -ENOTSUP where there is none, and in a private cgroup namespace, where
+ * neither paths nor levels are those that BPF sees.
+ */
 enum host_cgroup_layout host_cgroup_find(char *ret_mount);
 
 struct host_cgroup {
 	char path[4096];   /* absolute, below the cgroup2 mount */
-	int fd;		   /* O_PATH|O_DIRECTORY, owned; -1 when closed */
+	int fd;		   /* O_PATH|O_DIRECTORY, owned; -1 when closed (also after a failed make or open) */
 	uint64_t id;	   /* cgroup id as BPF helpers give it (from name_to_handle_at) */
 	uint32_t level;	   /* 0: the root */
 };
 
-/* Makes MOUNT/cordon/NAME (and MOUNT/cordon) and opens it. NAME must not exist: -EEXIST. */
+/* Makes MOUNT/cordon/NAME (and MOUNT/cordon) and opens it. NAME must not exist: -EEXIST. Enables no controllers. */
 int host_cgroup_make(const char *name, struct host_cgroup *ret_cgroup, struct error *error);
 
-/* Opens a cgroup that exists. Refuses the root of the hierarchy (it would fence the host): -EPERM. */
+/*
+ * Opens a cgroup that exists, by its path in the file system or, as /proc/PID/cgroup has it, below the mount.
+ * Refuses the root of the hierarchy (it would fence the host): -EPERM.
+ */
 int host_cgroup_open(const char *path, struct host_cgroup *ret_cgroup, struct error *error);
 
-/* The cgroup2 path of a process, as seen from this process's cgroup namespace root; absolute below the mount. */
+/*
+ * The cgroup2 directory of a process: MOUNT/path, for host_cgroup_open. -ESRCH no such process, -ENOENT its cgroup was
+ * removed, -EXDEV it is outside this cgroup namespace.
+ */
 int host_cgroup_of_pid(pid_t pid, char *ret_path, size_t size, struct error *error);
 
 /* Init pid of a running container by id (prefix) or name: podman, then docker. Runs their CLI with a time limit. */
 int host_container_pid(const char *container, pid_t *ret_pid, char *ret_id, size_t id_size, struct error *error);
 
-/* Freezes (or thaws) all tasks and waits until it took effect, at most timeout_ms: -ETIMEDOUT. */
+/*
+ * Freezes (or thaws) all tasks and waits until it took effect, at most timeout_ms: -ETIMEDOUT, and a freeze that did
+ * not come about is undone. Not the cgroup that this process is in: -EDEADLK (the same for kill).
+ */
 int host_cgroup_freeze(const struct host_cgroup *cgroup, bool freeze, unsigned int timeout_ms, struct error *error);
 
 /* Kills all tasks (cgroup.kill; where it is missing, SIGKILL to each until none is left) and waits until empty. */
@@ -53,10 +66,13 @@ int host_cgroup_kill(const struct host_cgroup *cgroup, unsigned int timeout_ms, 
 /* Is there any task in it or below? 1 yes, 0 no, -errno. */
 int host_cgroup_populated(const struct host_cgroup *cgroup);
 
-/* Removes it and all cgroups below (they must be empty) and closes it. A cgroup that is gone is no error. */
+/*
+ * Removes it and all cgroups below, and MOUNT/cordon when it was the last there, and closes it; stays open when it
+ * fails. -EBUSY: there are tasks. A cgroup that is gone, or a closed one, is no error.
+ */
 int host_cgroup_remove(struct host_cgroup *cgroup, struct error *error);
 
-void host_cgroup_close(struct host_cgroup *cgroup); /* takes a closed one */
+void host_cgroup_close(struct host_cgroup *cgroup); /* takes a closed or zeroed one */
 
 /* --- what this host can enforce ------------------------------------------------------------------------------- */
 
@@ -106,37 +122,45 @@ struct host_launch {
 	char *const *argv;	  /* NULL-terminated */
 	char *const *env_pass;	  /* names taken from this process's environment; NULL-terminated */
 	char *const *env_set;	  /* NAME=value; NULL-terminated; wins over env_pass */
-	char *const *private_dirs;/* each gets an empty tmpfs in a mount namespace of its own; NULL-terminated */
-	const char *workdir;	  /* chdir there */
+	char *const *private_dirs;/* each gets an empty tmpfs in a mount namespace of its own; NULL-terminated. They
+				   * must exist: -ENOENT. One that is the workdir itself is left as it is; a
+				   * workdir below one stays visible and writable at its path */
+	const char *workdir;	  /* chdir there; NULL: stay */
 	const char *user;	  /* run as this user (name or uid), its groups and no capabilities; NULL: as the caller */
 	const struct host_cgroup *cgroup; /* born there (clone3 CLONE_INTO_CGROUP) */
 };
 
 /*
- * A child that is set up (namespace, private tmpfs, cgroup, session) and waits, before exec and before dropping
- * root: the parent then marks it as fenced, opens what it must see inside, and lets it go.
+ * A child that is set up (namespace, private tmpfs, cgroup) and waits, before exec and before dropping root: the
+ * parent then marks it as fenced, opens what it must see inside (/proc/PID/root/...), and lets it go.
  */
 struct host_child {
 	pid_t pid;
 	int pidfd;   /* owned */
 	int go_fd;   /* owned; write end */
 	int err_fd;  /* owned; reads the errno of a failed setup or exec; closed by a successful exec */
+	const char *command; /* argv[0] of the launch, not owned: for messages */
 };
 
 /*
- * Forks the child into the cgroup. It dies when this process does (PR_SET_PDEATHSIG before anything else), closes
- * every descriptor beyond 0-2 (close_range), resets signals, sets no_new_privs. Returns when the child reports that
- * its set-up is done.
+ * Forks the child into the cgroup. It dies when the calling thread does (PR_SET_PDEATHSIG before anything else), closes
+ * every descriptor beyond 0-2 (close_range), resets signals (an ignored SIGHUP stays so: nohup). Returns when the child
+ * reports that its set-up is done, at most 30 s later. The child stays in the session and process group, so the
+ * terminal's signals reach it once, directly: ignore SIGINT and SIGQUIT meanwhile, do not forward them.
  */
 int host_launch(const struct host_launch *launch, struct host_child *ret_child, struct error *error);
 
-/* Lets it exec. 0: it runs the command; else -errno of the exec (-ENOENT, -EACCES, -ENOEXEC...) or set-up. */
+/*
+ * Lets it set no_new_privs, chdir, change its user and exec. 0: it runs the command (or was killed before, which its exit
+ * status says), pid and pidfd are the caller's to wait for and close. Else -errno (-ENOENT not found; -EACCES, -ENOEXEC
+ * not executable), and the child is gone. Blocks until exec.
+ */
 int host_child_go(struct host_child *child, struct error *error);
 
 /* Kills a child that waits, and reaps it; closes. Takes a zeroed or ended one (pid 0). */
 void host_child_kill(struct host_child *child);
 
-/* CLOCK_BOOTTIME start of this process in ns (from /proc/self/stat), for the cold start figure. */
+/* CLOCK_BOOTTIME start of this process in ns (from /proc/self/stat: steps of 10 ms), for the cold start figure. */
 uint64_t host_process_start_ns(void);
 
 #endif
