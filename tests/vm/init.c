@@ -348,11 +348,13 @@ static int run_program(char *const argv[], int out)
 /* Modules that tests use as controls; those that this kernel lacks are passed over. */
 static void insert_test_modules(void)
 {
-	static char *const argv[] = { "/sbin/modprobe", "-qab",	    "overlay", "sctp",
-				      "vsock_loopback", "veth",	    "dummy",   "tun",
-				      "bridge",		"br_netfilter", "nf_tables", NULL };
+	static char *const argv[] = { "/sbin/modprobe", "-qab",	  "overlay", "sctp",   "vsock_loopback",
+				      "veth",		"dummy",  "tun",     "bridge", "br_netfilter",
+				      "nf_tables",	"fuse",	  NULL };
 
 	run_program(argv, -1);
+	chmod("/dev/net/tun", 0666);
+	chmod("/dev/fuse", 0666);
 }
 
 static void loopback_up(void)
@@ -509,6 +511,22 @@ static void send_files(void)
 	close(port);
 }
 
+/* Leaves the root disk clean where the host keeps it. */
+static void settle_root(void)
+{
+	if (!job_setting("keep"))
+		return;
+	sync();
+	kill(-1, SIGKILL);
+	usleep(100000);
+	sync();
+	if (mount(NULL, "/", NULL, MS_REMOUNT | MS_RDONLY, NULL) < 0) {
+		write_text("/proc/sys/kernel/sysrq", "1");
+		write_text("/proc/sysrq-trigger", "u");
+		sleep(1);
+	}
+}
+
 static void send_status(int code)
 {
 	int port = port_open("cordon.status");
@@ -538,13 +556,13 @@ int main(void)
 	enter_root();
 	mount_file_systems();
 	sethostname("cordon-vm", 9);
-	write_text("/proc/sys/kernel/printk_devkmsg", "on");
 	loopback_up();
 	enable_controllers();
 	insert_test_modules();
 	code = run_command();
 	send_kernel_log();
 	send_files();
+	settle_root();
 	send_status(code);
 	switch_off();
 }

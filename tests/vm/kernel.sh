@@ -27,9 +27,10 @@ kernel_list() {
 # Versions that the suite offers whole, with their modules: lines "VERSION PACKAGE...".
 # Older kernels are one package; later ones are split, and their linux-image is empty.
 kernel_offers() {
-	apt_names "$1" '^linux-(image|binary|modules)-[0-9][^-]*\.[0-9].*-cloud-amd64$' | awk '
+	apt_names "$1" '^linux-(image|base|binary|modules)-[0-9][^-]*\.[0-9].*-cloud-amd64$' | awk '
 		{ version = $0; sub(/^linux-[a-z]+-/, "", version) }
 		/^linux-image-/ { image[version] = 1 }
+		/^linux-base-/ { base[version] = 1 }
 		/^linux-binary-/ { binary[version] = 1 }
 		/^linux-modules-/ { modules[version] = 1 }
 		END {
@@ -37,8 +38,8 @@ kernel_offers() {
 				if (!(v in binary) && !(v in modules))
 					print v " linux-image-" v
 			for (v in binary)
-				if (v in modules)
-					print v " linux-binary-" v " linux-modules-" v
+				if (v in modules && v in base)
+					print v " linux-base-" v " linux-binary-" v " linux-modules-" v
 		}' | sort -V
 }
 
@@ -51,20 +52,18 @@ kernel_unpack() {
 		dpkg-deb --fsys-tarfile "$deb" | tar -x -C tree --keep-directory-symlink -f - || return 1
 	done
 	if [ -e "tree/boot/vmlinuz-$version" ]; then
-		cp "tree/boot/vmlinuz-$version" "$out/vmlinuz"
-		cp "tree/boot/config-$version" "$out/config"
+		mv "tree/boot/vmlinuz-$version" "$out/vmlinuz" && mv "tree/boot/config-$version" "$out/config"
 	else
-		cp "tree/lib/modules/$version/vmlinuz" "$out/vmlinuz"
-		cp "tree/lib/modules/$version/config" "$out/config"
-		rm "tree/lib/modules/$version/vmlinuz"
+		mv "tree/lib/modules/$version/vmlinuz" "$out/vmlinuz" && cp "tree/lib/modules/$version/config" "$out/config"
 	fi || return 1
 	# Software emulation is slow at decompressing, and the initramfs cannot.
 	find "tree/lib/modules/$version/" -name '*.ko.xz' -print0 | xargs -0r -n 64 -P 2 xz -d || return 1
 	find "tree/lib/modules/$version/" -name '*.ko.zst' -print0 | xargs -0r -n 64 -P 2 zstd -q -d --rm || return 1
 	depmod -b "$PWD/tree" "$version" || return 1
 	for module in virtio_pci virtio_blk virtio_console ext4; do
-		modprobe -d "$PWD/tree" -S "$version" --show-depends "$module"
-	done | awk '$1 == "insmod" && !seen[$2]++ { print $2 }' > early.list
+		modprobe -d "$PWD/tree" -S "$version" --show-depends "$module" || return 1
+	done > early.depends
+	awk '$1 == "insmod" && !seen[$2]++ { print $2 }' early.depends > early.list
 	while read -r module; do
 		early=$((early + 1))
 		cp "$module" "$out/early/$early.ko" || return 1

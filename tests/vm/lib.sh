@@ -22,6 +22,10 @@ complain() {
 # Runs a function while holding the cache's lock, so that parallel runs build things once.
 cache_locked() {
 	local rc fd
+	if [ -n "${CORDON_CACHE_LOCKED:-}" ]; then # by the process that started this one
+		"$@"
+		return
+	fi
 	mkdir -p "$CORDON_CACHE" || return 1
 	exec {fd}> "$CORDON_CACHE/lock" || return 1
 	if ! flock -n "$fd"; then
@@ -66,4 +70,40 @@ scratch_resolve() {
 		mke2fs -q -F -t ext4 -m 0 "$image.$$" 2g && mv "$image.$$" "$image" || return 1
 	fi
 	printf '%s\n' "$image"
+}
+
+# An image of the parts of the repository that the guest gets. A file that changes meanwhile is no fault.
+# Usage: tree_make WORK_DIR IMAGE
+tree_make() {
+	local work=$1/tree image=$2 part
+	mkdir -p "$work"
+	for part in build tests policies demo; do
+		[ -d "$REPO_DIR/$part" ] || continue
+		tar -C "$REPO_DIR" --exclude=build/vm-logs --ignore-failed-read --warning=no-file-changed \
+			--warning=no-file-removed -cf - "$part" | tar -C "$work" --no-same-owner -xf -
+		[ "${PIPESTATUS[1]}" = 0 ] || return 1
+	done
+	image_make "$work" "$image" 256 && rm -rf "$work"
+}
+
+# Copies the lines of a kernel log that are complaints; fails where there are none.
+complaints() {
+	tr -d '\r' | grep -a -E -f <(
+		cat <<-'PATTERNS'
+			WARNING:
+			(^|[^A-Za-z])BUG:
+			Oops
+			Kernel panic
+			general protection fault
+			soft lockup
+			hard LOCKUP
+			rcu[a-z_]*( kthread)?.*(detected stall|self-detected stall|starved)
+			INFO: task .* blocked for more than
+			(KASAN|KCSAN|UBSAN|KFENCE|kmemleak):
+			refcount_t:
+			list_(add|del) corruption
+			unregister_netdevice: waiting for
+			-+\[ cut here \]-+
+		PATTERNS
+	)
 }

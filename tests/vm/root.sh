@@ -11,7 +11,7 @@
 root_packages() {
 	cat <<-'LIST'
 		acl attr bpftool bubblewrap busybox-static ca-certificates conmon crun curl file gcc git iproute2
-		iputils-ping jq kmod less libc6-dev libcap2-bin libdbus-1-3 lsof make mount net-tools netcat-openbsd nftables
+		iptables iputils-ping jq kmod less libc6-dev libcap2-bin libdbus-1-3 lsof make mount net-tools netcat-openbsd nftables
 		openssl podman procps psmisc python3 python3-venv python3-yaml rsync socat sqlite3 strace tar uidmap util-linux
 		xfsprogs xz-utils zstd
 		netavark|containernetworking-plugins aardvark-dns|ca-certificates
@@ -24,7 +24,7 @@ root_packages() {
 	LIST
 }
 
-# Writes a cleaned tree from stdin's package list. Usage: root_build DIR CONF MIRROR_LINES PACKAGES
+# A tree with the packages. Usage: root_build DIR SOURCES_FILE PACKAGES
 root_build() {
 	local tree=$1 sources=$2 packages=$3
 	# Exclusions keep the image small; licences stay.
@@ -58,21 +58,30 @@ root_customize() {
 		cgroup_manager = "cgroupfs"
 		events_logger = "file"
 		runtime = "crun"
+		[network]
+		network_backend = "netavark"
 	CONF
 	printf '[storage]\ndriver = "overlay"\nrunroot = "/run/containers/storage"\ngraphroot = "/var/lib/containers/storage"\n' \
 		> "$tree/etc/containers/storage.conf"
 	printf '{"default": [{"type": "insecureAcceptAnything"}]}\n' > "$tree/etc/containers/policy.json"
-	# A container image without a registry: podman run --rootfs /usr/share/cordon-vm/busybox:O, or see README.
+	rm -rf "$tree/etc/cni"
+	# A container image without a registry; root_import gives it to podman as localhost/busybox.
 	mkdir -p "$tree/usr/share/cordon-vm/busybox"/{bin,dev,etc,proc,sys,tmp,root,run,var,work}
 	chmod 1777 "$tree/usr/share/cordon-vm/busybox/tmp"
 	cp "$tree/bin/busybox" "$tree/usr/share/cordon-vm/busybox/bin/busybox" || return 1
 	for applet in $("$tree/bin/busybox" --list); do
-		ln -sf busybox "$tree/usr/share/cordon-vm/busybox/bin/$applet"
+		[ "$applet" = busybox ] || ln -s busybox "$tree/usr/share/cordon-vm/busybox/bin/$applet"
 	done
-	ln -sf busybox "$tree/usr/share/cordon-vm/busybox/bin/busybox.static"
 	printf 'root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/sh\n' > "$tree/usr/share/cordon-vm/busybox/etc/passwd"
 	printf 'root:x:0:\nnogroup:x:65534:\n' > "$tree/usr/share/cordon-vm/busybox/etc/group"
 	tar -C "$tree/usr/share/cordon-vm/busybox" -cf "$tree/usr/share/cordon-vm/busybox.tar" . || return 1
+}
+
+# Gives podman its image, in a guest that may write the root image: podman needs a kernel of its own for that.
+root_import() {
+	CORDON_CACHE_LOCKED=1 "$VM_DIR/run" --timeout 300 --root-image "$1" -- \
+		podman import --quiet /usr/share/cordon-vm/busybox.tar localhost/busybox || return 1
+	e2fsck -p -f "$1" || [ $? -le 1 ]
 }
 
 # Prints the package list with alternatives resolved, comma-separated.
@@ -117,12 +126,13 @@ root_make() {
 	root_build "$work/tree" "$work/sources" "$(root_choose "$conf")" > "$work/log" 2>&1 &&
 		root_customize "$work/tree" >> "$work/log" 2>&1 &&
 		image_make "$work/tree" "$work/new.img" 3072 &&
+		root_import "$work/new.img" >> "$work/log" 2>&1 &&
 		mv "$work/new.img" "$image"
 	rc=$?
 	[ $rc = 0 ] || {
 		complain "building the root image failed:"
 		cp "$work/log" "$CORDON_CACHE/root/failed.log"
-		grep -a "^E:" "$work/log" | tail -n 20 >&2
+		grep -a -E '^(E:|vm:)|rror' "$work/log" | tail -n 20 >&2
 	}
 	umount_safe "$work"
 	return $rc
