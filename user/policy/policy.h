@@ -21,7 +21,7 @@
 #define POLICY_FAULTS_MAX 100
 
 struct policy_strings {
-	char **v; /* owned, each NUL-terminated */
+	char **v; /* owned, each NUL-terminated; v[n] is NULL, also when n is 0 */
 	size_t n;
 };
 
@@ -89,12 +89,17 @@ void policy_faults_clear(struct policy_faults *faults);
 /* Writes "FILE:LINE:COLUMN: text\n" for each fault. */
 void policy_faults_print(const struct policy_faults *faults, const char *path, FILE *out);
 
+/* Prints the table of keys as a Markdown table: `cordon check --print-keys`, the middle of docs/policy.md. */
+void policy_print_keys(FILE *out);
+
 /*
  * The flat image: this header, then n_nets prefixes, n_roots roots, then string_bytes of NUL-terminated strings.
  * No pointers: offsets count from the start of the strings. Prefixes are sorted, without duplicates, and each
  * carries the union of what all rules that cover it allow, so that the longest match is the whole answer.
  */
 #define IMAGE_MAGIC 0x314e4443U /* "CDN1" */
+#define IMAGE_ROOTS_MAX (4 * POLICY_LIST_MAX + 2)   /* every path that a policy can name */
+#define IMAGE_SIZE_MAX (16 * 1024 * 1024)	    /* more than any policy text compiles to */
 
 struct image_net {
 	struct cordon_addr addr;
@@ -124,7 +129,11 @@ struct image {
 /* Returns 0 and an image of (*ret_image)->size_bytes bytes (free with free()), -E2BIG past a limit, -ENOMEM. */
 int policy_compile(const struct policy *policy, struct image **ret_image);
 
-/* Is buffer[size] a whole, well-formed image? All offsets, counts and enums are checked. Returns 0 or -EINVAL. */
+/*
+ * Is buffer[size] an image that policy_compile() could have made? Everything is checked: sizes, offsets, enums,
+ * order, padding, the unions of ports; generation and root_filter are still 0. buffer must be aligned as malloc()
+ * aligns. Returns 0 or -EINVAL.
+ */
 int image_validate(const void *buffer, size_t size);
 
 /* Of a validated image; the pointers live as long as it does. */

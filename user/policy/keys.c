@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The table of keys and how to look things up in it. Constant data; no privilege; nothing here can
+ * fail. To add a key: a row here, a member in struct policy, a case in tests/golden/policy, `cordon
+ * check --print-keys` into docs/policy.md (tests/golden/run --update does that).
+ */
+#include "policy/keys.h"
+
+#include <netinet/in.h>
+#include <string.h>
+
+#include "util/util.h"
+
+static const struct policy_word mode_words[] = {
+	{"enforce", CORDON_MODE_ENFORCE, POLICY_ENFORCED},
+	{"audit", CORDON_MODE_AUDIT, POLICY_ENFORCED},
+	{NULL, 0, POLICY_ENFORCED},
+};
+
+static const struct policy_word loopback_words[] = {
+	{"fence", CORDON_LOOPBACK_FENCE, POLICY_ENFORCED},
+	{"deny", CORDON_LOOPBACK_DENY, POLICY_ENFORCED},
+	{"allow", CORDON_LOOPBACK_ALLOW, POLICY_ENFORCED},
+	{NULL, 0, POLICY_ENFORCED},
+};
+
+static const struct policy_word dns_words[] = {
+	{"deny", 0, POLICY_ENFORCED},
+	{"gateway", 1, POLICY_UNBUILT},
+	{NULL, 0, POLICY_ENFORCED},
+};
+
+static const struct policy_word proto_words[] = {
+	{"tcp", IPPROTO_TCP, POLICY_ENFORCED},
+	{"udp", IPPROTO_UDP, POLICY_ENFORCED},
+	{NULL, 0, POLICY_ENFORCED},
+};
+
+const char *const policy_type_names[POLICY_TYPE_COUNT] = {
+	[POLICY_TYPE_MAPPING] = "a mapping",
+	[POLICY_TYPE_VERSION] = "the number 1",
+	[POLICY_TYPE_NAME] = "a name",
+	[POLICY_TYPE_WORD] = "a word",
+	[POLICY_TYPE_PATH] = "a path",
+	[POLICY_TYPE_PATHS] = "a list of paths",
+	[POLICY_TYPE_GATEWAY] = "an address and port, a list of them, or a path",
+	[POLICY_TYPE_RULES] = "a list of {to, port, proto}",
+	[POLICY_TYPE_PREFIX] = "an address or prefix",
+	[POLICY_TYPE_PORT] = "a port or range of ports",
+	[POLICY_TYPE_ENV_NAMES] = "a list of names",
+	[POLICY_TYPE_ENV] = "a mapping of names to text",
+	[POLICY_TYPE_LABELS] = "a mapping of names to text",
+	[POLICY_TYPE_LIST] = "a list",
+	[POLICY_TYPE_TEXT] = "text",
+};
+
+#define TARGET(member) .offset = offsetof(struct policy, member)
+#define RULE_TARGET(member) .offset = offsetof(struct policy_rule, member)
+#define UNBUILT .offset = POLICY_NO_TARGET, .status = POLICY_UNBUILT
+#define UNBUILT_EMPTY .offset = POLICY_NO_TARGET, .status = POLICY_UNBUILT_EMPTY
+
+const struct policy_key policy_keys[] = {
+	{"", POLICY_TYPE_MAPPING, .doc = "the policy"},
+	{"cordon", POLICY_TYPE_VERSION, .offset = POLICY_NO_TARGET, .required = true,
+	 .doc = "version of this language: `1`"},
+	{"name", POLICY_TYPE_NAME, TARGET(name), .required = true,
+	 .doc = "name of the policy in events; letters, digits, `.`, `_`, `-`; at most 64"},
+	{"mode", POLICY_TYPE_WORD, TARGET(mode), .words = mode_words, .fallback = "`enforce`",
+	 .doc = "`enforce` denies; `audit` lets happen and reports `would_deny`"},
+	{"files", POLICY_TYPE_MAPPING, .doc = "what may be read and written"},
+	{"files.workdir", POLICY_TYPE_PATH, TARGET(workdir),
+	 .path_flags = POLICY_PATH_DIRECTORY | POLICY_PATH_WRITABLE,
+	 .fallback = "must come from `-w`",
+	 .doc = "directory where the command starts, and the subtree that it may write; `-w` "
+		"overrides it"},
+	{"files.private", POLICY_TYPE_PATHS, TARGET(private_dirs),
+	 .path_flags = POLICY_PATH_DIRECTORY | POLICY_PATH_WRITABLE,
+	 .fallback = "`[/tmp, /dev/shm]`",
+	 .doc = "directories in whose place `cordon run` gives the fence an empty tmpfs of its "
+		"own; writable"},
+	{"files.write", POLICY_TYPE_PATHS, TARGET(write),
+	 .path_flags = POLICY_PATH_DIRECTORY | POLICY_PATH_FILE | POLICY_PATH_WRITABLE,
+	 .fallback = "`[]`", .doc = "further subtrees and single files that may be written"},
+	{"files.read", POLICY_TYPE_MAPPING, .doc = "what may be read"},
+	{"files.read.deny", POLICY_TYPE_PATHS, TARGET(read_deny),
+	 .path_flags = POLICY_PATH_DIRECTORY | POLICY_PATH_FILE | POLICY_PATH_SOCKET |
+		       POLICY_PATH_OTHER,
+	 .fallback = "`[]`", .doc = "subtrees and single files that may not be opened for reading"},
+	{"files.read.allow", POLICY_TYPE_LIST, UNBUILT,
+	 .doc = "the only subtrees that may be read"},
+	{"files.exec", POLICY_TYPE_MAPPING, .doc = "what may be executed"},
+	{"files.exec.deny", POLICY_TYPE_LIST, UNBUILT_EMPTY, .fallback = "`[]`",
+	 .doc = "subtrees and single files that may not be executed"},
+	{"files.exec.allow", POLICY_TYPE_LIST, UNBUILT,
+	 .doc = "the only subtrees from which programs may be executed"},
+	{"network", POLICY_TYPE_MAPPING, .doc = "what may be reached"},
+	{"network.gateway", POLICY_TYPE_GATEWAY, TARGET(gateway),
+	 .fallback = "nothing is reachable",
+	 .doc = "the gateway: `ADDRESS:PORT` (IPv6: `\"[ADDRESS]:PORT\"`), a list of at most 4 of "
+		"them, or the "
+		"path of a unix socket; TCP"},
+	{"network.allow", POLICY_TYPE_RULES, TARGET(allow), .fallback = "`[]`",
+	 .doc = "exceptions: what is reachable besides the gateway"},
+	{"network.allow[]", POLICY_TYPE_MAPPING, .doc = "one exception"},
+	{"network.allow[].to", POLICY_TYPE_PREFIX, RULE_TARGET(allow), .required = true,
+	 .doc = "`ADDRESS` or `ADDRESS/BITS`, IPv4 or IPv6"},
+	{"network.allow[].port", POLICY_TYPE_PORT, RULE_TARGET(allow), .fallback = "all ports",
+	 .doc = "destination port `N`, or ports `N-M`"},
+	{"network.allow[].proto", POLICY_TYPE_WORD, RULE_TARGET(proto), .words = proto_words,
+	 .fallback = "both", .doc = "`tcp` or `udp`"},
+	{"network.domains", POLICY_TYPE_LIST, UNBUILT_EMPTY, .fallback = "`[]`",
+	 .doc = "names that are reachable through the gateway's proxy and resolver"},
+	{"network.dns", POLICY_TYPE_WORD, .offset = POLICY_NO_TARGET, .words = dns_words,
+	 .fallback = "`deny`",
+	 .doc = "`deny`: no resolver is reachable; `gateway` (not enforced by this version): the "
+		"gateway's"},
+	{"network.loopback", POLICY_TYPE_WORD, TARGET(loopback), .words = loopback_words,
+	 .fallback = "`fence`",
+	 .doc = "on loopback, reach the fence's own listeners (`fence`), nothing (`deny`) or all "
+		"(`allow`)"},
+	{"network.listen", POLICY_TYPE_LIST, UNBUILT_EMPTY, .fallback = "`[]`",
+	 .doc = "ports that may be bound for others to reach"},
+	{"network.unix", POLICY_TYPE_PATHS, TARGET(unix_sockets), .path_flags = POLICY_PATH_SOCKET,
+	 .fallback = "`[]`", .doc = "unix sockets outside the fence that may be connected"},
+	{"limits", POLICY_TYPE_MAPPING, .doc = "ceilings"},
+	{"limits.cpu", POLICY_TYPE_TEXT, UNBUILT, .doc = "processors"},
+	{"limits.memory", POLICY_TYPE_TEXT, UNBUILT, .doc = "memory"},
+	{"limits.pids", POLICY_TYPE_TEXT, UNBUILT, .doc = "tasks"},
+	{"limits.time", POLICY_TYPE_TEXT, UNBUILT, .doc = "time until the command is ended"},
+	{"limits.output", POLICY_TYPE_TEXT, UNBUILT, .doc = "bytes of output"},
+	{"limits.upload", POLICY_TYPE_TEXT, UNBUILT, .doc = "bytes sent"},
+	{"env", POLICY_TYPE_MAPPING, .doc = "environment of the command; nothing else is in it"},
+	{"env.pass", POLICY_TYPE_ENV_NAMES, TARGET(env_pass),
+	 .fallback = "`[PATH, HOME, LANG, TERM]`",
+	 .doc = "variables that are taken from the caller, where set"},
+	{"env.set", POLICY_TYPE_ENV, TARGET(env_set), .fallback = "`{}`",
+	 .doc = "variables and their values, as spelled"},
+	{"scopes", POLICY_TYPE_LIST, UNBUILT_EMPTY, .fallback = "`[]`",
+	 .doc = "what the fence may ask the gateway for"},
+	{"labels", POLICY_TYPE_LABELS, TARGET(labels), .fallback = "`{}`",
+	 .doc = "words for people and tools; at most 64, keys of 63 characters, values of 255 "
+		"bytes"},
+};
+const size_t policy_keys_n = ARRAY_SIZE(policy_keys);
+_Static_assert(ARRAY_SIZE(policy_keys) <= POLICY_KEYS_MAX,
+	       "struct policy_context notes which are given");
+_Static_assert(CORDON_GATEWAYS_MAX == 4, "said in the row of network.gateway");
+
+const struct policy_key *policy_key_find(const char *path)
+{
+	for (size_t i = 0; i < policy_keys_n; i++)
+		if (!strcmp(policy_keys[i].path, path))
+			return &policy_keys[i];
+	return NULL;
+}
+
+const char *policy_key_leaf(const struct policy_key *key)
+{
+	const char *dot = strrchr(key->path, '.');
+
+	return dot ? dot + 1 : key->path;
+}
+
+bool policy_key_is_child(const struct policy_key *parent, const struct policy_key *key)
+{
+	size_t size = strlen(parent->path);
+	const char *leaf = policy_key_leaf(key);
+
+	if (key == parent || strchr(leaf, '['))
+		return false;
+	if (size == 0)
+		return leaf == key->path;
+	return !strncmp(key->path, parent->path, size) && key->path[size] == '.' &&
+	       leaf == key->path + size + 1;
+}
+
+const struct policy_key *policy_key_child(const struct policy_key *parent, const char *name)
+{
+	for (size_t i = 0; i < policy_keys_n; i++)
+		if (policy_key_is_child(parent, &policy_keys[i]) &&
+		    !strcmp(policy_key_leaf(&policy_keys[i]), name))
+			return &policy_keys[i];
+	return NULL;
+}
+
+const struct policy_key *policy_key_elsewhere(const char *name)
+{
+	for (size_t i = 1; i < policy_keys_n; i++)
+		if (!strcmp(policy_key_leaf(&policy_keys[i]), name))
+			return &policy_keys[i];
+	return NULL;
+}
+
+/* Words beyond this many characters are near to nothing. */
+#define NEAR_MAX 24
+
+/*
+ * Edits that turn a into b: insert, remove, replace, or swap two neighbours (optimal string
+ * alignment). Case does not count: `Mode` is `mode`. Returns a number beyond every threshold for
+ * long words.
+ */
+static size_t word_distance(const char *a, const char *b)
+{
+	size_t d[NEAR_MAX + 1][NEAR_MAX + 1], n = strlen(a), m = strlen(b);
+
+	if (n > NEAR_MAX || m > NEAR_MAX)
+		return NEAR_MAX;
+	for (size_t i = 0; i <= n; i++)
+		d[i][0] = i;
+	for (size_t j = 0; j <= m; j++)
+		d[0][j] = j;
+	for (size_t i = 1; i <= n; i++) {
+		for (size_t j = 1; j <= m; j++) {
+			size_t cost = (a[i - 1] | 0x20) != (b[j - 1] | 0x20);
+			size_t best = d[i - 1][j - 1] + cost;
+
+			if (d[i - 1][j] + 1 < best)
+				best = d[i - 1][j] + 1;
+			if (d[i][j - 1] + 1 < best)
+				best = d[i][j - 1] + 1;
+			if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] &&
+			    d[i - 2][j - 2] + 1 < best)
+				best = d[i - 2][j - 2] + 1;
+			d[i][j] = best;
+		}
+	}
+	return d[n][m];
+}
+
+/* Is `name` near `word`, and nearer than *best? Then sets *best. */
+static bool word_is_nearer(const char *name, const char *word, size_t *best)
+{
+	size_t distance = word_distance(name, word), length = strlen(word);
+	size_t most = length <= 3 ? 1 : length <= 6 ? 2 : 3;
+
+	if (distance > most || distance >= *best)
+		return false;
+	*best = distance;
+	return true;
+}
+
+const struct policy_key *policy_key_nearest(const struct policy_key *parent, const char *name)
+{
+	const struct policy_key *nearest = NULL;
+	size_t best = NEAR_MAX;
+
+	for (size_t i = 0; i < policy_keys_n; i++)
+		if (policy_key_is_child(parent, &policy_keys[i]) &&
+		    word_is_nearer(name, policy_key_leaf(&policy_keys[i]), &best))
+			nearest = &policy_keys[i];
+	return nearest;
+}
+
+const char *policy_word_nearest(const struct policy_word *words, const char *name)
+{
+	const char *nearest = NULL;
+	size_t best = NEAR_MAX;
+
+	for (; words->name; words++)
+		if (word_is_nearer(name, words->name, &best))
+			nearest = words->name;
+	return nearest;
+}
