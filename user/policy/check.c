@@ -213,9 +213,8 @@ static void check_gateways(struct policy_context *context)
 }
 
 /* --- reading the workdir ---------------------------------------------------------------------- */
-*-- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- --* /
 
-	static bool path_is_within(const char *path, const char *root)
+static bool path_is_within(const char *path, const char *root)
 {
 	size_t size = strlen(root);
 

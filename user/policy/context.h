@@ -46,16 +46,20 @@ void policy_read_root(struct policy_context *context, const struct policy_node *
 void policy_context_use(struct policy_context *context, const struct policy_key *key,
 			const char *text, struct policy_mark mark);
 
-/* Judges one canonical path by itself: `/`, and with check_paths whether it exists and is what the
- * key needs. */
+/*
+ * Judges one canonical path by itself: `/`, and with check_paths whether it exists and is what the
+ * key needs.
+ */
 void policy_check_path(struct policy_context *context, const struct policy_key *key,
 		       const char *path, struct policy_mark mark);
 
 /* Takes -w over files.workdir and judges it; a workdir that is needed and missing is a fault. */
 void policy_check_workdir(struct policy_context *context, struct policy_mark root);
 
-/* Judges the model as a whole: duplicates, rules that can never match or add nothing, limits of the
- * image. */
+/*
+ * Judges the model as a whole: duplicates, rules that can never match or add nothing, limits of the
+ * image.
+ */
 void policy_check_all(struct policy_context *context);
 
 #endif

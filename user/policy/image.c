@@ -138,8 +138,10 @@ static bool nets_are_good(const struct image *image)
 	return true;
 }
 
-/* The strings are the name and then the paths of the roots in order, without a gap: offsets have no
- * freedom. */
+/*
+ * The strings are the name and then the paths of the roots in order, without a gap: offsets have no
+ * freedom.
+ */
 static bool strings_are_good(const struct image *image)
 {
 	const struct image_root *roots = image_roots(image);

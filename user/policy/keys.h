@@ -51,8 +51,10 @@ struct policy_word {
 	enum policy_status status;
 };
 
-/* Where the value of a key goes that has no place in the model: what it may say is what is done
- * anyway. */
+/*
+ * Where the value of a key goes that has no place in the model: what it may say is what is done
+ * anyway.
+ */
 #define POLICY_NO_TARGET ((size_t)-1)
 
 struct policy_key {

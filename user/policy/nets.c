@@ -84,8 +84,10 @@ static void net_put(struct cordon_net *net, size_t *count, struct cordon_ports p
 	++*count;
 }
 
-/* Writes merged TCP and UDP ranges into net in order, as far as they fit. Returns how many it
- * takes. */
+/*
+ * Writes merged TCP and UDP ranges into net in order, as far as they fit. Returns how many it
+ * takes.
+ */
 static size_t net_fill(struct cordon_net *net, const struct cordon_ports *tcp, size_t n_tcp,
 		       const struct cordon_ports *udp, size_t n_udp)
 {
@@ -145,8 +147,10 @@ static bool allow_same_prefix(const struct policy_allow *a, const struct policy_
 	return policy_prefix_compare(&a->addr, a->prefix_bits, &b->addr, b->prefix_bits) == 0;
 }
 
-/* Makes the net of the rules sorted[first..end), which share a prefix. Returns the ranges that it
- * takes. */
+/*
+ * Makes the net of the rules sorted[first..end), which share a prefix. Returns the ranges that it
+ * takes.
+ */
 static size_t build_net(struct build *build, size_t first, size_t end,
 			const struct image_net *parent)
 {
@@ -222,8 +226,10 @@ int policy_nets_build(const struct policy_allow *allow, size_t n, policy_nets_ov
 	return 0;
 }
 
-/* Do the ranges of net hold all of lo..hi for proto (TCP or UDP)? Ranges of one protocol are merged
- * and in order. */
+/*
+ * Do the ranges of net hold all of lo..hi for proto (TCP or UDP)? Ranges of one protocol are merged
+ * and in order.
+ */
 static bool net_holds(const struct cordon_net *net, __u8 proto, unsigned int lo, unsigned int hi)
 {
 	for (size_t i = 0; i < net->n; i++)

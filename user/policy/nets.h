@@ -5,8 +5,10 @@
 
 #include "policy/policy.h"
 
-/* Called for a prefix that would need more than CORDON_PORTS_PER_NET ranges; allow[index] is a rule
- * of it. */
+/*
+ * Called for a prefix that would need more than CORDON_PORTS_PER_NET ranges; allow[index] is a rule
+ * of it.
+ */
 typedef void policy_nets_overflow_fn(void *data, size_t index, size_t ranges);
 
 /*

@@ -299,8 +299,10 @@ static int reader_take_event(struct reader *reader, const yaml_event_t *event)
 	}
 }
 
-/* Does line number `line` (from 1) hold "]:"? Then an IPv6 address with a port stands there without
- * quotes. */
+/*
+ * Does line number `line` (from 1) hold "]:"? Then an IPv6 address with a port stands there without
+ * quotes.
+ */
 static bool reader_line_has_bare_ipv6(const struct reader *reader, unsigned int line)
 {
 	const char *p = reader->text, *end = p + reader->length, *next, *found;

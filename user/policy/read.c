@@ -94,8 +94,10 @@ static bool value_is_list(struct policy_context *context, const struct policy_ke
 	return false;
 }
 
-/* Takes the outcome of a function of value.h: adds its fault, notes the end of memory. True when
- * all is well. */
+/*
+ * Takes the outcome of a function of value.h: adds its fault, notes the end of memory. True when
+ * all is well.
+ */
 static bool value_is_good(struct policy_context *context, const struct policy_key *key,
 			  const struct policy_node *value, int r, const struct error *error)
 {
@@ -133,11 +135,9 @@ static void fault_unknown_key(struct policy_context *context, const struct polic
 }
 
 /* --- mappings of keys ------------------------------------------------------------------------- */
-*-- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -* /
 
-	static void read_entry(struct policy_context *context, const struct policy_key *parent,
-			       const struct policy_node *name, const struct policy_node *value,
-			       void *base)
+static void read_entry(struct policy_context *context, const struct policy_key *parent,
+		       const struct policy_node *name, const struct policy_node *value, void *base)
 {
 	const struct policy_key *key = policy_key_child(parent, name->text);
 	bool empty = value->kind == POLICY_NODE_LIST && value->n == 0;
@@ -181,10 +181,9 @@ static void read_mapping(struct policy_context *context, const struct policy_key
 }
 
 /* --- single values ---------------------------------------------------------------------------- */
-*-- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- --* /
 
-	static void read_version(struct policy_context *context, const struct policy_key *key,
-				 const struct policy_node *value, void *base)
+static void read_version(struct policy_context *context, const struct policy_key *key,
+			 const struct policy_node *value, void *base)
 {
 	const char *text = value_text(context, key, key->type, value);
 
@@ -305,8 +304,10 @@ static void read_port(struct policy_context *context, const struct policy_key *k
 
 /* --- paths ------------------------------------------------------------------------------------ */
 
-/* The canonical path that value gives, judged and noted; else NULL, and a fault was added. To be
- * freed. */
+/*
+ * The canonical path that value gives, judged and noted; else NULL, and a fault was added. To be
+ * freed.
+ */
 static char *value_path(struct policy_context *context, const struct policy_key *key,
 			const struct policy_node *value)
 {

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Inside the policy library: what the bytes of a policy text may be, before YAML is looked at. No
- * privilege. */
+/*
+ * Inside the policy library: what the bytes of a policy text may be, before YAML is looked at. No
+ * privilege.
+ */
 #ifndef CORDON_POLICY_TEXT_H
 #define CORDON_POLICY_TEXT_H
 

@@ -336,9 +336,8 @@ int policy_value_ports(const char *text, struct cordon_ports *ret_ports, struct 
 }
 
 /* --- paths and names -------------------------------------------------------------------------- */
-*-- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -* /
 
-	static bool text_has_control(const char *text)
+static bool text_has_control(const char *text)
 {
 	for (; *text; text++)
 		if ((unsigned char)*text < 0x20 || *text == 0x7f)
