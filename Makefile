@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# Cordon. `make help` lists the targets. All output goes to build/; V=1 shows commands; SAN=address,undefined builds
+# user space with sanitizers (into build-san/). Headers are tracked by -MMD for both compilers, so a change of a
+# shared record rebuilds the BPF side too.
+
+MAKEFLAGS += --no-builtin-rules
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := all
+
+SAN ?=
+O := $(if $(SAN),build-san,build)
+
+CC ?= gcc
+CLANG ?= clang
+BPFTOOL ?= $(firstword $(wildcard /usr/sbin/bpftool /usr/local/sbin/bpftool) bpftool)
+DESTDIR ?=
+PREFIX ?= /usr
+SBINDIR ?= $(PREFIX)/sbin
+MANDIR ?= $(PREFIX)/share/man
+DATADIR ?= $(PREFIX)/share/cordon
+VERSION := 0.1.0
+
+ARCH_INCLUDE := $(wildcard /usr/include/$(shell uname -m)-linux-gnu)
+WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wno-unused-parameter
+CFLAGS ?= -O2 -g
+HARDEN := -fstack-protector-strong -D_FORTIFY_SOURCE=2 -fPIE
+ALL_CFLAGS = -std=gnu11 -D_GNU_SOURCE -DCORDON_VERSION='"$(VERSION)"' -Iinclude -Iuser -I$(O) $(WARN) $(CFLAGS) \
+	$(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer,$(HARDEN))
+ALL_LDFLAGS = $(LDFLAGS) $(if $(SAN),-fsanitize=$(SAN),-pie -Wl,-z,relro,-z,now)
+BPF_CFLAGS = -target bpf -mcpu=v3 -O2 -g -D__TARGET_ARCH_x86 -Iinclude -Ivmlinux -Ibpf \
+	$(addprefix -I,$(ARCH_INCLUDE)) -Wall -Wextra -Wno-unused-parameter \
+	-Wno-gnu-variable-sized-type-not-at-end -Wno-missing-declarations
+
+Q := $(if $(V),,@)
+say = $(if $(V),,@printf '  %-7s %s\n' $(1) $(2))
+
+# Which part may use which is checked by tests/lint/layers: util <- event, policy, host <- enforce <- cordon.
+PARTS := util event policy host enforce
+LIBS := $(PARTS:%=$(O)/lib%.a)
+LDLIBS := -lbpf -lelf -lz -lyaml -ljansson
+
+src = $(sort $(wildcard user/$(1)/*.c))
+obj = $(patsubst %.c,$(O)/%.o,$(call src,$(1)))
+
+PROGRAMS := $(O)/cordon
+UNIT := $(patsubst tests/unit/%.c,$(O)/unit/%,$(wildcard tests/unit/test_*.c))
+FUZZ := $(patsubst tests/fuzz/%.c,$(O)/fuzz/%,$(wildcard tests/fuzz/fuzz_*.c))
+
+.PHONY: all
+all: $(PROGRAMS) $(O)/cordon.1 ## build everything into build/
+
+# --- the kernel side ---------------------------------------------------------------------------------------------
+
+$(O)/bpf/%.bpf.o: bpf/%.bpf.c Makefile
+	$(call say,BPF,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CLANG) $(BPF_CFLAGS) -MMD -MP -c $< -o $@
+
+# The name of a skeleton is a C identifier of its own: struct cordon_bpf.
+$(O)/enforce.skel.h: $(O)/bpf/enforce.bpf.o
+	$(call say,SKEL,$@)
+	$(Q)$(BPFTOOL) gen skeleton $< name cordon_bpf > $@
+
+# --- user space --------------------------------------------------------------------------------------------------
+
+$(O)/%.o: %.c Makefile
+	$(call say,CC,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP -c $< -o $@
+
+$(O)/user/enforce/load.o: $(O)/enforce.skel.h
+
+define part_rule
+$(O)/lib$(1).a: $(call obj,$(1))
+	$$(call say,AR,$$@)
+	$$(Q)rm -f $$@ && ar rcs $$@ $$^
+endef
+$(foreach p,$(PARTS),$(eval $(call part_rule,$(p))))
+
+# Later parts use earlier ones, so the linker sees them last to first.
+reverse = $(if $(1),$(call reverse,$(wordlist 2,$(words $(1)),$(1))) $(firstword $(1)))
+LINK_LIBS := $(call reverse,$(LIBS))
+
+$(O)/cordon: $(call obj,cordon) $(LIBS)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $(call obj,cordon) $(LINK_LIBS) $(LDLIBS)
+
+$(O)/cordon.1: $(O)/cordon
+	$(call say,MAN,$@)
+	$(Q)$(O)/cordon --print-man > $@
+
+# --- tests -------------------------------------------------------------------------------------------------------
+
+UNIT_WRAP_test_policy := $(shell sed -n 's/^ \* wrap: //p' tests/unit/test_policy.c 2>/dev/null)
+
+$(O)/unit/%: tests/unit/%.c $(LIBS) $(filter-out $(O)/user/cordon/main.o,$(call obj,cordon)) Makefile
+	$(call say,TEST,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP -MF $@.d $(ALL_LDFLAGS) $(UNIT_WRAP_$*) -o $@ $< \
+		$(filter-out $(O)/user/cordon/main.o,$(call obj,cordon)) $(LINK_LIBS) $(LDLIBS) -lcmocka
+
+FUZZ_SRC := $(foreach p,util event policy,$(call src,$(p)))
+$(O)/fuzz/%: tests/fuzz/%.c $(FUZZ_SRC) Makefile
+	$(call say,FUZZ,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CLANG) -std=gnu11 -D_GNU_SOURCE -Iinclude -Iuser -g -O1 -fsanitize=fuzzer,address,undefined \
+		-fno-sanitize-recover=undefined -MMD -MP -MF $@.d -o $@ $< $(FUZZ_SRC) -lyaml -ljansson
+
+-include $(shell find $(O) -name '*.d' 2>/dev/null)

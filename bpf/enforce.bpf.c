@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The enforcer: all programs that decide. They are attached all or none, on every hook of include/cordon/hooks.h.
+ *
+ * Files:     file_open, path_*, file_truncate, inode_setattr, inode_*xattr, inode_*_acl, file_ioctl, sb_*, move_mount
+ * Network:   socket_create/post_create/connect/sendmsg, unix_*; cgroup connect4/6, sendmsg4/6, sock_create, egress
+ * Guard:     ptrace_access_check, task_kill, bpf
+ * Identity:  task_alloc, bprm_check_security, cgroup_attach_task, task_newtask; iterators for the loader
+ *
+ * Each LSM body also runs as fmod_ret on the security_*() function of its hook, where `bpf` is not in the kernel's
+ * LSM list; the loader changes the type before it loads. Not covered yet: docs/limits.md says.
+ */
+#include "file.bpf.h"
+#include "guard.bpf.h"
+#include "net.bpf.h"
+
+char LICENSE[] SEC("license") = "GPL";

@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Reporting: one numbered record a decision. The number is taken before the record is delivered, so a record that
+ * finds no room leaves a hole that state.lost explains. Nothing here can change a decision.
+ */
+#ifndef CORDON_EVENT_BPF_H
+#define CORDON_EVENT_BPF_H
+
+#include "cordon.bpf.h"
+
+enum {
+	NAMES_SIZE = 16384, /* a power of two, for masking; holds CORDON_EVENT_NAMES_MAX */
+	NAME_MAX_BYTES = 256,
+	SCRATCH_DEPTH = 4, /* programs that can interrupt each other on one CPU */
+	WAKE_BYTES = 16384, /* waiting for less than this wakes nobody: readers poll */
+	PATH_STEPS_MAX = 2048,
+};
+
+struct scratch {
+	struct cordon_event event;
+	char names[NAMES_SIZE + NAME_MAX_BYTES];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, SCRATCH_DEPTH);
+	__type(key, __u32);
+	__type(value, struct scratch);
+} cordon_scratch SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u32);
+} cordon_scratch_depth SEC(".maps");
+
+/* What a hook knows of the operation; objects as addresses, they are only read through probes. */
+struct detail {
+	__u8 op;
+	__u8 rule;
+	__u8 no_task; /* the current task is not the one that acts */
+	__u8 silent;  /* decide and count, but do not report */
+	__s32 err;
+	__u32 flags;
+	__u32 target_pid;
+	const struct dentry *dentry;
+	const struct vfsmount *mnt; /* NULL: unknown */
+	const struct dentry *dentry2;
+	const struct inode *inode; /* the object that was judged; NULL: that of dentry */
+	const struct unix_sock *peer;
+	const char *text; /* a path as text, where the object is not known */
+	struct cordon_addr addr;
+	__u16 family;
+	__u16 proto;
+	__u16 dport;
+};
+
+struct path_walk {
+	struct scratch *s;
+	const struct dentry *dentry;
+	const struct mount *mount;
+	const struct dentry *mnt_root;
+	__u32 start;
+	__u32 off;
+	__u32 flags;
+};
+
+static __always_inline void path_at_mount(struct path_walk *w, const struct vfsmount *mnt)
+{
+	w->mount = (void *)mnt - bpf_core_field_offset(struct mount, mnt);
+	w->mnt_root = BPF_CORE_READ(mnt, mnt_root);
+}
+
+/* One step up: write a component, or cross to the parent mount. 1 ends the walk. */
+static long path_step(__u32 i, struct path_walk *w)
+{
+	const struct dentry *parent = CORE_READ_OF(w->dentry, d_parent);
+	const unsigned char *name;
+	long n;
+
+	if (w->mount && w->dentry == w->mnt_root) {
+		const struct mount *up = CORE_READ_OF(w->mount, mnt_parent);
+
+		if (up == w->mount)
+			return 1;
+		w->dentry = CORE_READ_OF(w->mount, mnt_mountpoint);
+		w->mount = up;
+		w->mnt_root = BPF_CORE_READ(up, mnt.mnt_root);
+		return 0;
+	}
+	if (parent == w->dentry) {
+		if (w->mount)
+			w->flags |= CORDON_PATH_DISCONNECTED;
+		return 1;
+	}
+	if (w->off - w->start > CORDON_PATH_MAX - NAME_MAX_BYTES) {
+		w->flags |= CORDON_PATH_TRUNCATED;
+		return 1;
+	}
+	name = CORE_READ_OF(w->dentry, d_name.name);
+	n = bpf_probe_read_kernel_str(w->s->names + (w->off & (NAMES_SIZE - 1)), NAME_MAX_BYTES, name);
+	if (n <= 0) {
+		w->flags |= CORDON_PATH_TRUNCATED;
+		return 1;
+	}
+	w->off += n;
+	w->dentry = parent;
+	return 0;
+}
+
+/* Appends the components of a path at *off, the last first; returns its length in bytes. */
+static noinline __u32 path_append(struct scratch *s, __u32 off, const struct dentry *dentry,
+				  const struct vfsmount *mnt, __u8 *ret_flags)
+{
+	struct path_walk w = { .s = s, .dentry = dentry, .start = off, .off = off };
+
+	if (mnt)
+		path_at_mount(&w, mnt);
+	else
+		w.flags = CORDON_PATH_TRUNCATED;
+	if (bpf_loop(PATH_STEPS_MAX, path_step, &w, 0) == PATH_STEPS_MAX)
+		w.flags |= CORDON_PATH_TRUNCATED;
+	*ret_flags = w.flags;
+	return w.off - off;
+}
+
+/* A dentry-only hook knows no mount; that of the task's root serves when it shows the same file system. */
+static __always_inline const struct vfsmount *mount_guess(const struct dentry *dentry)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	const struct vfsmount *root = BPF_CORE_READ(task, fs, root.mnt);
+
+	return BPF_CORE_READ(root, mnt_sb) == BPF_CORE_READ(dentry, d_sb) ? root : NULL;
+}
+
+static __always_inline void event_task(struct cordon_event *e)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct task_struct *leader = task->group_leader, *parent = leader->real_parent;
+	struct pid *pid = BPF_CORE_READ(leader, thread_pid);
+	__u32 level = BPF_CORE_READ(pid, level) & 31;
+
+	e->pid = task->tgid;
+	e->tid = task->pid;
+	e->ppid = parent->tgid;
+	e->uid = task->real_cred->uid.val;
+	e->gid = task->real_cred->gid.val;
+	e->start_ns = leader->start_boottime;
+	e->exec_seq = leader->self_exec_id;
+	e->parent_start_ns = parent->start_boottime;
+	e->parent_exec_seq = parent->self_exec_id;
+	bpf_probe_read_kernel(&e->pid_ns, sizeof(e->pid_ns),
+			      (void *)pid + bpf_core_field_offset(struct pid, numbers) +
+				      level * bpf_core_type_size(struct upid) +
+				      bpf_core_field_offset(struct upid, nr));
+	BPF_CORE_READ_STR_INTO(&e->comm, task, comm);
+	e->cgroup = BPF_CORE_READ(task, cgroups, dfl_cgrp, kn, id);
+}
+
+static __always_inline void event_object(struct cordon_event *e, const struct detail *d)
+{
+	const struct inode *inode = d->inode;
+
+	if (!inode)
+		inode = CORE_READ_OF(d->dentry, d_inode);
+	if (!inode) /* to be created: its parent */
+		inode = CORE_READ_OF(d->dentry, d_parent, d_inode);
+	e->ino = BPF_CORE_READ(inode, i_ino);
+	e->dev = BPF_CORE_READ(inode, i_sb, s_dev);
+}
+
+static __always_inline void event_net(struct cordon_event *e, const struct detail *d)
+{
+	e->family = d->family;
+	e->proto = d->proto;
+	e->dport = d->dport;
+	__builtin_memcpy(e->dst, d->addr.b, sizeof(e->dst));
+	if (d->addr.mapped)
+		e->net_flags |= CORDON_NET_MAPPED;
+	if (d->rule == CORDON_RULE_NET_METADATA)
+		e->net_flags |= CORDON_NET_METADATA;
+}
+
+/* Appends the names; returns their length. */
+static __always_inline __u32 event_names(struct scratch *s, const struct detail *d)
+{
+	struct cordon_event *e = &s->event;
+	__u32 off = 0, n;
+
+	if (d->dentry) {
+		const struct vfsmount *mnt = d->mnt ?: mount_guess(d->dentry);
+
+		event_object(e, d);
+		n = path_append(s, 0, d->dentry, mnt, &e->path_flags);
+		e->path_len = n;
+		off += n;
+		if (d->dentry2) {
+			n = path_append(s, off, d->dentry2, mnt, &e->path2_flags);
+			e->path2_len = n;
+			off += n;
+		}
+	} else if (d->text) {
+		long got = bpf_probe_read_kernel_str(s->names, CORDON_PATH_MAX, d->text);
+
+		if (got > 0) {
+			e->path_len = got;
+			off += got;
+		}
+	}
+	if (!d->no_task) {
+		struct task_struct *task = bpf_get_current_task_btf();
+		struct file *exe = BPF_CORE_READ(task, mm, exe_file);
+		__u8 flags = 0;
+
+		if (exe) {
+			n = path_append(s, off, BPF_CORE_READ(exe, f_path.dentry),
+					BPF_CORE_READ(exe, f_path.mnt), &flags);
+			e->exe_len = n;
+			off += n;
+		}
+	}
+	if (d->peer) {
+		struct unix_address *addr = CORE_READ_OF(d->peer, addr);
+		int len = BPF_CORE_READ(addr, len) - 2; /* without sun_family */
+
+		if (addr && len > 0) {
+			__u32 take = len > 108 ? 108 : len;
+
+			if (!bpf_probe_read_kernel(s->names + (off & (NAMES_SIZE - 1)), take,
+						   (void *)addr +
+							   bpf_core_field_offset(struct unix_address, name) + 2)) {
+				e->unix_len = take;
+				off += take;
+			}
+		}
+	}
+	return off;
+}
+
+static __always_inline void event_deliver(struct fctx *f, struct scratch *s, __u32 names)
+{
+	void *ring = bpf_map_lookup_elem(&cordon_rings, &f->slot);
+	__u64 flags = BPF_RB_NO_WAKEUP;
+	__u32 size = sizeof(struct cordon_event) + names;
+
+	if (!ring || size > sizeof(*s)) {
+		__sync_fetch_and_add(&f->state->lost, 1);
+		return;
+	}
+	if (bpf_ringbuf_query(ring, BPF_RB_AVAIL_DATA) > WAKE_BYTES)
+		flags = BPF_RB_FORCE_WAKEUP;
+	if (bpf_ringbuf_output(ring, s, size, flags)) {
+		count_fault(f->state, CORDON_FAULT_RING_FULL);
+		__sync_fetch_and_add(&f->state->lost, 1);
+	}
+}
+
+static noinline int event_report(struct fctx *f, const struct detail *d, __u8 verdict, __u8 type)
+{
+	__u64 seq = __sync_fetch_and_add(&f->state->seq, 1) + 1;
+	__u32 zero = 0, depth, names, *level = bpf_map_lookup_elem(&cordon_scratch_depth, &zero);
+	struct scratch *s;
+	struct cordon_event *e;
+
+	if (!level)
+		return 0;
+	depth = __sync_fetch_and_add(level, 1);
+	s = bpf_map_lookup_elem(&cordon_scratch, &depth);
+	if (s) {
+		e = &s->event;
+		__builtin_memset(e, 0, sizeof(*e));
+		e->seq = seq;
+		e->mono_ns = bpf_ktime_get_ns();
+		e->lost = f->state->lost;
+		e->fence_id = f->fence->id;
+		e->generation = f->policy->generation;
+		e->mode = f->policy->mode;
+		e->count = 1;
+		e->type = type;
+		e->op = d->op;
+		e->verdict = verdict;
+		e->rule = d->rule;
+		e->err = verdict == CORDON_VERDICT_DENY ? d->err : 0;
+		e->op_flags = d->flags;
+		e->target_pid = d->target_pid;
+		if (!d->no_task)
+			event_task(e);
+		if (d->family)
+			event_net(e, d);
+		names = event_names(s, d);
+		event_deliver(f, s, names);
+	} else {
+		count_fault(f->state, CORDON_FAULT_SCRATCH);
+		__sync_fetch_and_add(&f->state->lost, 1);
+	}
+	__sync_fetch_and_add(level, -1);
+	return 0;
+}
+
+/*
+ * Turns the rule that decided into the answer of the hook, counts and reports it. Returns 0 or -errno.
+ */
+static noinline int settle(struct fctx *f, struct detail *d, __u8 type)
+{
+	__u8 verdict = CORDON_VERDICT_DENY;
+
+	if (decide_allows(d->rule)) {
+		if (d->silent || !f->policy->report_allow)
+			return 0;
+		__sync_fetch_and_add(&f->state->allowed, 1);
+		event_report(f, d, CORDON_VERDICT_ALLOW, type);
+		return 0;
+	}
+	if (f->policy->mode == CORDON_MODE_AUDIT && !decide_always(d->rule))
+		verdict = CORDON_VERDICT_WOULD_DENY;
+	__sync_fetch_and_add(&f->state->denied, 1);
+	if (!d->silent)
+		event_report(f, d, verdict, type);
+	return verdict == CORDON_VERDICT_DENY ? -d->err : 0;
+}
+
+#endif

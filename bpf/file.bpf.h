@@ -1,0 +1,552 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Files: opening, and every change of the name space or of an inode.
+ *
+ * An object may be changed when a writable root stands above it in its own file system: the walk goes from dentry to
+ * parent and never crosses a mount, so that a mount made later proves nothing. It may not be read when a denied root
+ * stands above it by any way up: within its file system, past the root of its mount, and past every mount below
+ * which it is seen. A walk that ends at its bound denies. Only programs that other programs refused already
+ * (ret != 0) are passed on unasked.
+ *
+ * overlayfs carries an operation out on its layers under the credentials of who mounted it, and the hooks fire
+ * again with the layer's objects. A task whose credentials are exactly those, of an overlay on which it was just
+ * allowed something, is that second call.
+ */
+#ifndef CORDON_FILE_BPF_H
+#define CORDON_FILE_BPF_H
+
+#include "event.bpf.h"
+#include "identity.bpf.h"
+
+enum {
+	WALK_FAST = 48, /* levels walked with direct loads; deeper ones through probes */
+	FMODE_READ = 1,
+	FMODE_WRITE = 2,
+	O_TRUNC = 01000,
+	OVERLAYFS_MAGIC = 0x794c7630,
+	ROOT_UNKNOWN = 1U << 31, /* the walk ended at its bound */
+	ATTR_JUDGED = 1 << 0 | 1 << 1 | 1 << 2 | 1 << 7 | 1 << 8 | 1 << 16 | 1 << 17,
+	/* MODE, UID, GID, ATIME_SET, MTIME_SET, TIMES_SET, TOUCH; size is judged by the truncate hooks */
+	ATTR_OWNER = 1 << 1 | 1 << 2,
+	ATTR_MODE = 1 << 0,
+	FS_IOC_SETFLAGS = 0x40086602,
+	FS_IOC32_SETFLAGS = 0x40046602,
+	FS_IOC_FSSETXATTR = 0x401c5820,
+	FS_IOC_SETVERSION = 0x40087602,
+	FS_IOC32_SETVERSION = 0x40047602,
+};
+
+static noinline __u32 root_lookup(const struct fctx *f, __u64 ino, __u32 dev, __u32 generation)
+{
+	struct cordon_root_key key = {
+		.ino = ino,
+		.dev = dev,
+		.generation = generation,
+		.tag = f->tag,
+	};
+	__u32 *flags = bpf_map_lookup_elem(&cordon_roots, &key);
+
+	return flags ? *flags : 0;
+}
+
+static __always_inline bool root_possible(const struct fctx *f, __u64 ino)
+{
+	return f->policy->root_filter[(ino / 64) % CORDON_ROOT_FILTER_WORDS] & 1ULL << (ino % 64);
+}
+
+struct root_walk {
+	const struct fctx *f;
+	const struct dentry *dentry;
+	const struct mount *mount; /* NULL: do not go past the root of the file system */
+	__u32 want;
+	__u32 found;
+	__u32 mounts;
+};
+
+/* One level by probes. 1 ends the walk. */
+static long root_step(__u32 i, struct root_walk *w)
+{
+	const struct inode *inode = CORE_READ_OF(w->dentry, d_inode);
+	const struct dentry *parent = CORE_READ_OF(w->dentry, d_parent);
+	__u64 ino = BPF_CORE_READ(inode, i_ino);
+
+	if (root_possible(w->f, ino)) {
+		w->found |= root_lookup(w->f, ino, BPF_CORE_READ(inode, i_sb, s_dev),
+					BPF_CORE_READ(inode, i_generation)) &
+			    w->want;
+		if (w->found)
+			return 1;
+	}
+	if (parent != w->dentry) {
+		w->dentry = parent;
+		return 0;
+	}
+	if (!w->mount)
+		return 1;
+	parent = CORE_READ_OF(w->mount, mnt_mountpoint);
+	if (CORE_READ_OF(w->mount, mnt_parent) == w->mount)
+		return 1;
+	if (++w->mounts > CORDON_WALK_MOUNTS_MAX) {
+		w->found = ROOT_UNKNOWN;
+		return 1;
+	}
+	w->mount = CORE_READ_OF(w->mount, mnt_parent);
+	w->dentry = parent;
+	return 0;
+}
+
+/* Goes on where the fast walk stopped. */
+static noinline __u32 root_walk_on(const struct fctx *f, const struct dentry *dentry,
+				   const struct vfsmount *mnt, __u32 want)
+{
+	struct root_walk w = { .f = f, .dentry = dentry, .want = want };
+
+	if (mnt)
+		w.mount = (void *)mnt - bpf_core_field_offset(struct mount, mnt);
+	if (bpf_loop(CORDON_WALK_MAX, root_step, &w, 0) == CORDON_WALK_MAX) {
+		count_fault(f->state, CORDON_FAULT_WALK_BOUND);
+		return ROOT_UNKNOWN;
+	}
+	return w.found;
+}
+
+/*
+ * The wanted flags of the roots at and above dentry. With mnt (the mount through which it is seen) the walk goes on
+ * over every mount point up to the root of the name space; without, it stays in the file system.
+ *
+ * Direct loads, about 25 instructions a level. The loop ends in its only backward jump, a conditional one: 6.1
+ * refuses a loop that is closed by falling through.
+ */
+static noinline __u32 root_flags(const struct fctx *f, struct dentry *dentry, const struct vfsmount *mnt,
+				 __u32 want)
+{
+	__u32 left = WALK_FAST;
+	struct dentry *parent;
+
+	do {
+		struct inode *inode = dentry->d_inode;
+		__u64 ino = inode->i_ino;
+
+		if (root_possible(f, ino)) {
+			__u32 found = root_lookup(f, ino, inode->i_sb->s_dev, inode->i_generation) & want;
+
+			if (found)
+				return found;
+		}
+		parent = dentry->d_parent;
+		if (parent == dentry) {
+			if (!mnt)
+				return 0;
+			break;
+		}
+		dentry = parent;
+		left--;
+		asm volatile("" : "+r"(left));
+	} while (left);
+	return root_walk_on(f, dentry, mnt, want);
+}
+
+/* Is this the second call of overlayfs for something that the current task was allowed? */
+static __always_inline bool overlay_inner(const struct fctx *f)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	__u64 cred = (__u64)task->cred;
+
+	return f->task && f->task->overlay_cred && cred == f->task->overlay_cred &&
+	       cred != (__u64)task->real_cred;
+}
+
+/* Before an operation on an overlay is let through: remember under whose credentials it will be carried out. */
+static noinline int overlay_note(struct fctx *f, struct super_block *sb)
+{
+	if (f->task && sb->s_magic == OVERLAYFS_MAGIC && bpf_core_field_exists(struct ovl_fs, creator_cred)) {
+		const struct ovl_fs *ovl = sb->s_fs_info;
+
+		f->task->overlay_cred = (__u64)BPF_CORE_READ(ovl, creator_cred);
+	}
+	return 0;
+}
+
+/* Is a change of, or below, this object allowed? Returns the rule. */
+static __always_inline __u32 write_rule(struct fctx *f, struct dentry *dentry, bool opening)
+{
+	struct inode *inode = dentry->d_inode;
+	struct super_block *sb = dentry->d_sb;
+	__u32 flags = 0, mode = inode->i_mode;
+
+	if (!(opening && decide_is_device(mode)))
+		flags = root_flags(f, dentry, NULL, CORDON_ROOT_WRITE);
+	return decide_write(flags, sb->s_flags, mode, inode->i_rdev, opening);
+}
+
+/* The body that most hooks share: may `judged` be changed? `named` is what the event shows. */
+static __always_inline int change(struct fctx *f, struct dentry *judged, struct detail *d)
+{
+	d->rule = write_rule(f, judged, false);
+	d->err = ERR_ROFS;
+	if (decide_allows(d->rule)) {
+		overlay_note(f, judged->d_sb);
+		return 0;
+	}
+	return settle(f, d, CORDON_TYPE_FILE);
+}
+
+/* Would moving or linking an object out of here lift a read denial from it? */
+static __always_inline int change_read_denied(struct fctx *f, struct dentry *dentry,
+					      const struct vfsmount *mnt, struct detail *d)
+{
+	if (!(f->policy->root_flags & CORDON_ROOT_READ_DENY))
+		return 0;
+	d->rule = decide_read(root_flags(f, dentry, mnt, CORDON_ROOT_READ_DENY | ROOT_UNKNOWN));
+	d->err = ERR_ACCES;
+	return decide_allows(d->rule) ? 0 : settle(f, d, CORDON_TYPE_FILE);
+}
+
+/* Begins a hook: passes on a denial, leaves at once outside fences, denies where the fence cannot be asked. */
+#define FILE_ENTER(f, ret)                                     \
+	struct fctx f;                                         \
+	do {                                                   \
+		enum fence_answer answer_;                     \
+		if (ret)                                       \
+			return ret;                            \
+		answer_ = fence_of_current(&f);                \
+		if (answer_ != FENCED)                         \
+			return answer_ == BROKEN ? -ERR_PERM : 0; \
+	} while (0)
+
+SEC("lsm/file_open")
+int BPF_PROG(file_open, struct file *file, int ret)
+{
+	struct dentry *dentry;
+	struct detail d = {};
+	bool write;
+
+	FILE_ENTER(f, ret);
+	if (overlay_inner(&f))
+		return 0;
+	dentry = file->f_path.dentry;
+	d.flags = file->f_flags;
+	write = file->f_mode & FMODE_WRITE || d.flags & O_TRUNC;
+	if (write) {
+		d.rule = write_rule(&f, dentry, true);
+		d.err = ERR_ROFS;
+		d.op = CORDON_OP_OPEN_WRITE;
+	}
+	if ((!write || decide_allows(d.rule)) && file->f_mode & FMODE_READ &&
+	    f.policy->root_flags & CORDON_ROOT_READ_DENY) {
+		d.rule = decide_read(root_flags(&f, dentry, file->f_path.mnt, CORDON_ROOT_READ_DENY));
+		d.err = ERR_ACCES;
+		d.op = CORDON_OP_OPEN_READ;
+	}
+	if (!d.rule || decide_allows(d.rule)) {
+		overlay_note(&f, dentry->d_sb);
+		return 0;
+	}
+	d.dentry = dentry;
+	d.mnt = file->f_path.mnt;
+	return settle(&f, &d, CORDON_TYPE_FILE);
+}
+
+/* Names appear in, or vanish from, a directory: the directory is judged, the name shown. */
+static __always_inline int change_entry(int ret, const struct path *dir, struct dentry *dentry,
+					enum cordon_op op, __u32 flags)
+{
+	FILE_ENTER(f, ret);
+	struct detail d = {
+		.op = op,
+		.flags = flags,
+		.dentry = dentry,
+		.mnt = dir->mnt,
+	};
+
+	if (overlay_inner(&f))
+		return 0;
+	return change(&f, dir->dentry, &d);
+}
+
+SEC("lsm/path_mkdir")
+int BPF_PROG(file_path_mkdir, const struct path *dir, struct dentry *dentry, __u16 mode, int ret)
+{
+	return change_entry(ret, dir, dentry, CORDON_OP_MKDIR, mode);
+}
+
+SEC("lsm/path_mknod")
+int BPF_PROG(file_path_mknod, const struct path *dir, struct dentry *dentry, __u16 mode,
+	     unsigned int dev, int ret)
+{
+	FILE_ENTER(f, ret);
+	struct detail d = {
+		.op = CORDON_OP_MKNOD,
+		.flags = mode,
+		.dentry = dentry,
+		.mnt = dir->mnt,
+	};
+
+	if (overlay_inner(&f))
+		return 0;
+	if (decide_is_device(mode)) {
+		d.rule = CORDON_RULE_FILES_DEVICE;
+		d.err = ERR_PERM;
+		return settle(&f, &d, CORDON_TYPE_FILE);
+	}
+	return change(&f, dir->dentry, &d);
+}
+
+SEC("lsm/path_symlink")
+int BPF_PROG(file_path_symlink, const struct path *dir, struct dentry *dentry, const char *old,
+	     int ret)
+{
+	return change_entry(ret, dir, dentry, CORDON_OP_SYMLINK, 0);
+}
+
+SEC("lsm/path_unlink")
+int BPF_PROG(file_path_unlink, const struct path *dir, struct dentry *dentry, int ret)
+{
+	return change_entry(ret, dir, dentry, CORDON_OP_UNLINK, 0);
+}
+
+SEC("lsm/path_rmdir")
+int BPF_PROG(file_path_rmdir, const struct path *dir, struct dentry *dentry, int ret)
+{
+	return change_entry(ret, dir, dentry, CORDON_OP_RMDIR, 0);
+}
+
+/* A second name makes the object writable through it: the object is judged, not only the place of the name. */
+SEC("lsm/path_link")
+int BPF_PROG(file_path_link, struct dentry *old_dentry, const struct path *new_dir,
+	     struct dentry *new_dentry, int ret)
+{
+	int err;
+
+	FILE_ENTER(f, ret);
+	struct detail d = {
+		.op = CORDON_OP_LINK,
+		.dentry = old_dentry,
+		.dentry2 = new_dentry,
+		.mnt = new_dir->mnt,
+	};
+
+	if (overlay_inner(&f))
+		return 0;
+	err = change(&f, new_dir->dentry, &d);
+	if (err)
+		return err;
+	if (!decide_allows(d.rule)) /* would_deny: once is enough */
+		return 0;
+	err = change(&f, old_dentry, &d);
+	if (err || !decide_allows(d.rule))
+		return err;
+	return change_read_denied(&f, old_dentry, new_dir->mnt, &d);
+}
+
+SEC("lsm/path_rename")
+int BPF_PROG(file_path_rename, const struct path *old_dir, struct dentry *old_dentry,
+	     const struct path *new_dir, struct dentry *new_dentry, unsigned int flags, int ret)
+{
+	int err;
+
+	FILE_ENTER(f, ret);
+	struct detail d = {
+		.op = CORDON_OP_RENAME,
+		.flags = flags,
+		.dentry = old_dentry,
+		.dentry2 = new_dentry,
+		.mnt = old_dir->mnt,
+	};
+
+	if (overlay_inner(&f))
+		return 0;
+	err = change(&f, old_dir->dentry, &d);
+	if (err || !decide_allows(d.rule))
+		return err;
+	err = change(&f, new_dir->dentry, &d);
+	if (err || !decide_allows(d.rule))
+		return err;
+	err = change_read_denied(&f, old_dentry, old_dir->mnt, &d);
+	if (err || !decide_allows(d.rule) || !(flags & 2 /* RENAME_EXCHANGE */))
+		return err;
+	return change_read_denied(&f, new_dentry, new_dir->mnt, &d);
+}
+
+/* The object itself changes. */
+static __always_inline int change_path(int ret, const struct path *path, enum cordon_op op, __u32 flags)
+{
+	FILE_ENTER(f, ret);
+	struct detail d = {
+		.op = op,
+		.flags = flags,
+		.dentry = path->dentry,
+		.mnt = path->mnt,
+	};
+
+	if (overlay_inner(&f))
+		return 0;
+	return change(&f, path->dentry, &d);
+}
+
+SEC("lsm/path_truncate")
+int BPF_PROG(file_path_truncate, const struct path *path, int ret)
+{
+	return change_path(ret, path, CORDON_OP_TRUNCATE, 0);
+}
+
+SEC("lsm/file_truncate")
+int BPF_PROG(file_truncate, struct file *file, int ret)
+{
+	return change_path(ret, &file->f_path, CORDON_OP_TRUNCATE, 0);
+}
+
+SEC("lsm/path_chmod")
+int BPF_PROG(file_path_chmod, const struct path *path, __u16 mode, int ret)
+{
+	return change_path(ret, path, CORDON_OP_CHMOD, mode);
+}
+
+SEC("lsm/path_chown")
+int BPF_PROG(file_path_chown, const struct path *path, __u64 uid, __u64 gid, int ret)
+{
+	return change_path(ret, path, CORDON_OP_CHOWN, 0);
+}
+
+static __always_inline int change_dentry(int ret, struct dentry *dentry, enum cordon_op op)
+{
+	FILE_ENTER(f, ret);
+	struct detail d = {
+		.op = op,
+		.dentry = dentry,
+	};
+
+	if (overlay_inner(&f))
+		return 0;
+	return change(&f, dentry, &d);
+}
+
+static __always_inline int change_attr(int ret, struct dentry *dentry, const struct iattr *attr)
+{
+	__u32 valid = attr->ia_valid;
+
+	if (!(valid & ATTR_JUDGED))
+		return ret;
+	return change_dentry(ret, dentry,
+			     valid & ATTR_OWNER ? CORDON_OP_CHOWN :
+			     valid & ATTR_MODE	? CORDON_OP_CHMOD :
+						  CORDON_OP_UTIMES);
+}
+
+SEC("lsm/inode_setattr")
+int BPF_PROG(file_inode_setattr, void *idmap, struct dentry *dentry, const struct iattr *attr, int ret)
+{
+	return change_attr(ret, dentry, attr);
+}
+
+/* On 6.1 the LSM hook, but not security_inode_setattr(), lacks the first argument. */
+SEC("lsm/inode_setattr")
+int BPF_PROG(file_inode_setattr2, struct dentry *dentry, const struct iattr *attr, int ret)
+{
+	return change_attr(ret, dentry, attr);
+}
+
+SEC("lsm/inode_setxattr")
+int BPF_PROG(file_inode_setxattr, void *idmap, struct dentry *dentry, const char *name,
+	     const void *value, __u64 size, int flags, int ret)
+{
+	return change_dentry(ret, dentry, CORDON_OP_SETXATTR);
+}
+
+SEC("lsm/inode_removexattr")
+int BPF_PROG(file_inode_removexattr, void *idmap, struct dentry *dentry, const char *name, int ret)
+{
+	return change_dentry(ret, dentry, CORDON_OP_REMOVEXATTR);
+}
+
+SEC("lsm/inode_set_acl")
+int BPF_PROG(file_inode_set_acl, void *idmap, struct dentry *dentry, const char *name, void *acl, int ret)
+{
+	return change_dentry(ret, dentry, CORDON_OP_SETXATTR);
+}
+
+SEC("lsm/inode_remove_acl")
+int BPF_PROG(file_inode_remove_acl, void *idmap, struct dentry *dentry, const char *name, int ret)
+{
+	return change_dentry(ret, dentry, CORDON_OP_REMOVEXATTR);
+}
+
+static __always_inline int change_ioctl(int ret, struct file *file, unsigned int cmd)
+{
+	switch (cmd) {
+	case FS_IOC_SETFLAGS:
+	case FS_IOC32_SETFLAGS:
+	case FS_IOC_FSSETXATTR:
+	case FS_IOC_SETVERSION:
+	case FS_IOC32_SETVERSION:
+		return change_path(ret, &file->f_path, CORDON_OP_IOCTL, cmd);
+	default:
+		return ret;
+	}
+}
+
+SEC("lsm/file_ioctl")
+int BPF_PROG(file_ioctl, struct file *file, unsigned int cmd, unsigned long arg, int ret)
+{
+	return change_ioctl(ret, file, cmd);
+}
+
+SEC("lsm/file_ioctl_compat")
+int BPF_PROG(file_ioctl_compat, struct file *file, unsigned int cmd, unsigned long arg, int ret)
+{
+	return change_ioctl(ret, file, cmd);
+}
+
+/* Mounts are not changed from inside. */
+static __always_inline int change_mount(int ret, const struct path *path, const char *text)
+{
+	FILE_ENTER(f, ret);
+	struct detail d = {
+		.op = CORDON_OP_MOUNT,
+		.rule = CORDON_RULE_FILES_MOUNT,
+		.err = ERR_PERM,
+		.text = text,
+	};
+
+	if (path) {
+		d.dentry = path->dentry;
+		d.mnt = path->mnt;
+	}
+	return settle(&f, &d, CORDON_TYPE_FILE);
+}
+
+SEC("lsm/sb_mount")
+int BPF_PROG(file_sb_mount, const char *dev, const struct path *path, const char *type,
+	     unsigned long flags, void *data, int ret)
+{
+	return change_mount(ret, path, NULL);
+}
+
+SEC("lsm/sb_umount")
+int BPF_PROG(file_sb_umount, struct vfsmount *mnt, int flags, int ret)
+{
+	FILE_ENTER(f, ret);
+	struct detail d = {
+		.op = CORDON_OP_MOUNT,
+		.rule = CORDON_RULE_FILES_MOUNT,
+		.err = ERR_PERM,
+		.dentry = mnt->mnt_root,
+		.mnt = mnt,
+	};
+
+	return settle(&f, &d, CORDON_TYPE_FILE);
+}
+
+SEC("lsm/sb_pivotroot")
+int BPF_PROG(file_sb_pivotroot, const struct path *old, const struct path *new, int ret)
+{
+	return change_mount(ret, new, NULL);
+}
+
+SEC("lsm/move_mount")
+int BPF_PROG(file_move_mount, const struct path *from, const struct path *to, int ret)
+{
+	return change_mount(ret, to, NULL);
+}
+
+#endif

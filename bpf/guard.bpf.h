@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * What a fence may do to the world besides files and sockets: other processes, the kernel, Cordon itself. Inside one
+ * fence processes may trace and signal each other.
+ */
+#ifndef CORDON_GUARD_BPF_H
+#define CORDON_GUARD_BPF_H
+
+#include "file.bpf.h"
+
+enum {
+	PTRACE_MODE_NOAUDIT = 4,
+	CLONE_INTO_CGROUP_BIT = 33,
+};
+
+/* Is a task outside the fence of the current one? */
+static __always_inline bool outside(struct task_struct *task, const struct fctx *f)
+{
+	struct task_struct *leader = task->group_leader;
+	struct cordon_task *mark = bpf_task_storage_get(&cordon_tasks, leader, 0, 0);
+	struct cordon_task copy = {};
+
+	if (mark)
+		return mark->fence_id != f->fence->id;
+	return task_mark_search(leader, &copy) != 1 || copy.fence_id != f->fence->id;
+}
+
+SEC("lsm/ptrace_access_check")
+int BPF_PROG(guard_ptrace, struct task_struct *child, unsigned int mode, int ret)
+{
+	FILE_ENTER(f, ret);
+	struct detail d = {
+		.op = CORDON_OP_PTRACE,
+		.rule = CORDON_RULE_GUARD_PTRACE,
+		.err = ERR_PERM,
+		.flags = mode,
+		.silent = !!(mode & PTRACE_MODE_NOAUDIT),
+	};
+
+	if (!outside(child, &f))
+		return 0;
+	d.target_pid = child->tgid;
+	return settle(&f, &d, CORDON_TYPE_GUARD);
+}
+
+SEC("lsm/task_kill")
+int BPF_PROG(guard_task_kill, struct task_struct *target, void *info, int sig, const struct cred *cred,
+	     int ret)
+{
+	FILE_ENTER(f, ret);
+	struct detail d = {
+		.op = CORDON_OP_SIGNAL,
+		.rule = CORDON_RULE_GUARD_SIGNAL,
+		.err = ERR_PERM,
+		.flags = sig,
+	};
+
+	/* A signal that the kernel itself sends (SI_KERNEL and above: info is 1) is not the task's doing. */
+	if ((long)info == 1 || !outside(target, &f))
+		return 0;
+	d.target_pid = target->tgid;
+	return settle(&f, &d, CORDON_TYPE_GUARD);
+}
+
+static __always_inline int guard_bpf_any(int ret, int cmd)
+{
+	FILE_ENTER(f, ret);
+	struct detail d = {
+		.op = CORDON_OP_BPF,
+		.rule = CORDON_RULE_GUARD_BPF,
+		.err = ERR_PERM,
+		.flags = cmd,
+	};
+
+	return settle(&f, &d, CORDON_TYPE_GUARD);
+}
+
+SEC("lsm/bpf")
+int BPF_PROG(guard_bpf, int cmd, union bpf_attr *attr, unsigned int size, int ret)
+{
+	return guard_bpf_any(ret, cmd);
+}
+
+/* Later kernels say with a fourth argument whether the kernel itself calls. */
+SEC("lsm/bpf")
+int BPF_PROG(guard_bpf4, int cmd, union bpf_attr *attr, unsigned int size, bool kernel, int ret)
+{
+	return guard_bpf_any(ret, cmd);
+}
+
+SEC("lsm/task_alloc")
+int BPF_PROG(fence_task_alloc, struct task_struct *task, unsigned long clone_flags, int ret)
+{
+	FILE_ENTER(f, ret);
+
+	if (clone_flags & 1ULL << CLONE_INTO_CGROUP_BIT) {
+		struct detail d = {
+			.op = CORDON_OP_CGROUP_MOVE,
+			.rule = CORDON_RULE_GUARD_CGROUP,
+			.err = ERR_PERM,
+		};
+		int err = settle(&f, &d, CORDON_TYPE_GUARD);
+
+		if (err)
+			return err;
+	}
+	if (!task_mark(task, f.slot, f.fence->id)) {
+		count_fault(f.state, CORDON_FAULT_INHERIT);
+		return -ERR_NOMEM;
+	}
+	return 0;
+}
+
+SEC("lsm/bprm_check_security")
+int BPF_PROG(fence_bprm_check, struct linux_binprm *bprm, int ret)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	enum fence_answer answer;
+	struct fctx f;
+
+	if (ret)
+		return ret;
+	answer = fence_of_current(&f);
+	if (answer == UNFENCED)
+		return task_enter(task, BPF_CORE_READ(task, cgroups, dfl_cgrp)) ? 0 : -ERR_PERM;
+	if (answer == BROKEN)
+		return -ERR_PERM;
+	return task_mark(task, f.slot, f.fence->id) ? 0 : -ERR_NOMEM;
+}
+
+SEC("tp_btf/cgroup_attach_task")
+int BPF_PROG(fence_attach_task, struct cgroup *dst, const char *path, struct task_struct *task,
+	     bool threadgroup)
+{
+	task_enter(task, dst);
+	return 0;
+}
+
+SEC("tp_btf/task_newtask")
+int BPF_PROG(fence_newtask, struct task_struct *task, unsigned long clone_flags)
+{
+	if (clone_flags & 1ULL << CLONE_INTO_CGROUP_BIT)
+		task_enter(task, BPF_CORE_READ(task, cgroups, dfl_cgrp));
+	return 0;
+}
+
+/* Marks every task of a fenced cgroup; run by the loader while the cgroup is frozen. */
+SEC("iter/task")
+int fence_mark_all(struct bpf_iter__task *ctx)
+{
+	struct task_struct *task = ctx->task;
+
+	if (task)
+		task_enter(task, BPF_CORE_READ(task, cgroups, dfl_cgrp));
+	return 0;
+}
+
+/* Takes the mark of an ending fence off its tasks; only `detach` frees tasks, and only on the host. */
+SEC("iter/task")
+int fence_unmark_all(struct bpf_iter__task *ctx)
+{
+	struct task_struct *task = ctx->task;
+	struct cordon_task *mark;
+	struct cordon_fence *fence;
+	__u32 slot;
+
+	if (!task)
+		return 0;
+	mark = bpf_task_storage_get(&cordon_tasks, task, 0, 0);
+	if (!mark)
+		return 0;
+	slot = mark->slot;
+	fence = bpf_map_lookup_elem(&cordon_fences, &slot);
+	if (fence && fence->ending && fence->id == mark->fence_id)
+		bpf_task_storage_delete(&cordon_tasks, task);
+	return 0;
+}
+
+/*
+ * Tells the loader which object each of its descriptors is, as the hooks will see it: device, inode number and
+ * generation, which stat() does not always give (btrfs, overlayfs).
+ */
+SEC("iter/task_file")
+int fence_resolve(struct bpf_iter__task_file *ctx)
+{
+	struct task_struct *task = ctx->task;
+	struct file *file = ctx->file;
+	struct cordon_object object = {};
+	struct inode *inode;
+
+	if (!file || !task)
+		return 0;
+	inode = file->f_path.dentry->d_inode;
+	object.fd = ctx->fd;
+	object.tgid = task->tgid;
+	object.ino = inode->i_ino;
+	object.dev = inode->i_sb->s_dev;
+	object.generation = inode->i_generation;
+	object.mode = inode->i_mode;
+	bpf_seq_write(ctx->meta->seq, &object, sizeof(object));
+	return 0;
+}
+
+#endif

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Which fence a task is in. The mark lies in task storage; a process is what its thread-group leader is marked as,
+ * every thread carries a copy so that the one that execs away from its leader keeps it. A task gets the mark
+ *   - from its creator (task_alloc), or is not created;
+ *   - by being placed in a fenced cgroup: by migration (cgroup_attach_task), by clone3 (task_newtask);
+ *   - at the latest when it executes something in a fenced cgroup (bprm_check), or does not execute it;
+ * and never loses it. Tasks outside leave every hook after one pointer test.
+ */
+#ifndef CORDON_IDENTITY_BPF_H
+#define CORDON_IDENTITY_BPF_H
+
+#include "cordon.bpf.h"
+
+enum { STORAGE_ELEMS_MAX = 16 };
+
+/*
+ * bpf_task_storage_get() may fail for a task that has the mark: up to 6.1, and for tracing programs later still, it
+ * gives up when this CPU is inside another storage operation. That must not make a fenced task look free, so the
+ * list that it would have searched is searched by hand. Returns 1 and fills *ret_task, 0 when there is no mark, -1
+ * when it cannot be told.
+ */
+static noinline int task_mark_search(struct task_struct *task, struct cordon_task *ret_task)
+{
+	__u32 map_id = ((struct bpf_map *)&cordon_tasks)->id;
+	struct hlist_node *node = BPF_CORE_READ(task, bpf_storage, list.first);
+
+	for (int i = 0; i < STORAGE_ELEMS_MAX; i++) {
+		struct bpf_local_storage_elem *elem;
+
+		if (!node)
+			return 0;
+		elem = (void *)node - bpf_core_field_offset(struct bpf_local_storage_elem, snode);
+		if (BPF_CORE_READ(elem, sdata.smap, map.id) == map_id)
+			return bpf_probe_read_kernel(ret_task, sizeof(*ret_task),
+						     __builtin_preserve_access_index(&elem->sdata.data)) ?
+				       -1 :
+				       1;
+		node = BPF_CORE_READ(node, next);
+	}
+	return -1;
+}
+
+/* The slot of the fence that a cgroup, or one above it, belongs to; -1 for none. */
+static noinline int cgroup_slot(struct cgroup *cgroup)
+{
+	for (int i = 0; i < CORDON_CGROUP_DEPTH_MAX; i++) {
+		__u64 id = BPF_CORE_READ(cgroup, kn, id);
+		__u32 *slot = bpf_map_lookup_elem(&cordon_cgroups, &id);
+
+		if (slot)
+			return *slot;
+		cgroup = (void *)BPF_CORE_READ(cgroup, self.parent);
+		if (!cgroup)
+			return -1;
+		cgroup = (void *)cgroup - bpf_core_field_offset(struct cgroup, self);
+	}
+	return -1;
+}
+
+/* Is the current task still below the cgroup of its fence? */
+static __always_inline bool task_in_cgroup(const struct fctx *f)
+{
+	return bpf_get_current_ancestor_cgroup_id(f->fence->cgroup_level) == f->fence->cgroup_id;
+}
+
+enum fence_answer {
+	UNFENCED, /* let pass */
+	FENCED,	  /* *f is filled */
+	BROKEN,	  /* in a fence that cannot be asked: deny */
+};
+
+/* Keeps the compiler from computing an answer where the verifier must see a branch. */
+#define branch_barrier() asm volatile("")
+
+static noinline enum fence_answer fence_of_marked(struct task_struct *leader, struct fctx *f)
+{
+	struct cordon_task *task = bpf_task_storage_get(&cordon_tasks, leader, 0, 0);
+	struct cordon_task copy = {};
+
+	f->task = task;
+	if (!task) {
+		int found = task_mark_search(leader, &copy);
+
+		if (!found)
+			return UNFENCED;
+		if (found < 0) {
+			if (cgroup_slot(BPF_CORE_READ(leader, cgroups, dfl_cgrp)) < 0)
+				return UNFENCED;
+			branch_barrier();
+			return BROKEN;
+		}
+		if (fence_load(f, copy.slot, copy.fence_id))
+			return FENCED;
+		branch_barrier();
+		return BROKEN;
+	}
+	if (fence_load(f, task->slot, task->fence_id))
+		return FENCED;
+	branch_barrier();
+	return BROKEN;
+}
+
+/* The fence of the current task. */
+static __always_inline enum fence_answer fence_of_current(struct fctx *f)
+{
+	struct task_struct *leader = bpf_get_current_task_btf()->group_leader;
+
+	if (!leader->bpf_storage)
+		return UNFENCED;
+	return fence_of_marked(leader, f);
+}
+
+/* Marks a task as belonging to a slot, unless it is marked already. False when it could not be marked. */
+static __always_inline bool task_mark(struct task_struct *task, __u32 slot, __u64 fence_id)
+{
+	struct cordon_task *mark =
+		bpf_task_storage_get(&cordon_tasks, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+
+	if (!mark)
+		return false;
+	if (!mark->fence_id) {
+		mark->slot = slot;
+		mark->fence_id = fence_id;
+	}
+	return true;
+}
+
+/* Marks a task for the fence of its cgroup, if that is fenced. False when it is and could not be marked. */
+static __always_inline bool task_enter(struct task_struct *task, struct cgroup *cgroup)
+{
+	int found = cgroup_slot(cgroup);
+	__u32 slot = found;
+	struct cordon_fence *fence;
+
+	if (found < 0)
+		return true;
+	fence = bpf_map_lookup_elem(&cordon_fences, &slot);
+	if (!fence || !fence->id || !task_mark(task, slot, fence->id)) {
+		count_fault(bpf_map_lookup_elem(&cordon_state, &slot), CORDON_FAULT_ENTER);
+		return false;
+	}
+	return true;
+}
+
+#endif

@@ -1,0 +1,520 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Network, in three layers, because none sees everything (a table is in ARCHITECTURE.md):
+ *   LSM hooks judge the task: every family, sockets from elsewhere, tasks that left the cgroup;
+ *   cgroup connect and sendmsg hooks judge again with what only they can find out: whose listener is at a loopback
+ *   address. They catch what an LSM cannot be attached for in degraded mode;
+ *   the cgroup packet hook judges what leaves, by header: the backstop.
+ * The address that is judged is the one the kernel copied, never the caller's memory.
+ */
+#ifndef CORDON_NET_BPF_H
+#define CORDON_NET_BPF_H
+
+#include "file.bpf.h"
+
+enum {
+	AF_UNSPEC = 0,
+	AF_UNIX = 1,
+	AF_INET = 2,
+	AF_INET6 = 10,
+	SOCK_STREAM = 1,
+	ADDR4_LEN = 8, /* bytes of sockaddr_in up to the address */
+	ADDR6_LEN = 24,
+	CGROUP_DENY = 0,
+	CGROUP_ALLOW = 1,
+};
+
+/* Set by the loader: LSM programs are not there, cgroup programs report for them. */
+const volatile bool cordon_degraded = false;
+
+static noinline const struct cordon_net *net_lookup(const struct fctx *f, const struct cordon_addr *a)
+{
+	struct cordon_net_key key = {
+		.tag = f->tag << 1 | a->v6,
+	};
+
+	if (!f->policy->has_nets)
+		return NULL;
+	if (a->v6) {
+		key.prefixlen = 32 + 128;
+		__builtin_memcpy(key.b, a->b, 16);
+	} else {
+		key.prefixlen = 32 + 32;
+		__builtin_memcpy(key.b, a->b + 12, 4);
+	}
+	return bpf_map_lookup_elem(&cordon_nets, &key);
+}
+
+static __always_inline void net_judge(struct fctx *f, struct detail *d)
+{
+	d->err = ERR_PERM;
+	d->rule = decide_net(f->policy, &d->addr, d->proto, d->dport, net_lookup(f, &d->addr));
+}
+
+/* --- LSM: the task ------------------------------------------------------------------------------------------- */
+
+SEC("lsm/socket_create")
+int BPF_PROG(net_socket_create, int family, int type, int protocol, int kern, int ret)
+{
+	if (kern)
+		return ret;
+	FILE_ENTER(f, ret);
+	struct detail d = {
+		.op = CORDON_OP_SOCKET,
+		.err = ERR_PERM,
+		.flags = type,
+		.family = family,
+		.proto = protocol,
+	};
+
+	d.rule = decide_socket(family, type, protocol);
+	if (decide_allows(d.rule) && !task_in_cgroup(&f))
+		d.rule = CORDON_RULE_NET_CGROUP;
+	return decide_allows(d.rule) ? 0 : settle(&f, &d, CORDON_TYPE_NET);
+}
+
+SEC("lsm/socket_post_create")
+int BPF_PROG(net_socket_post_create, struct socket *sock, int family, int type, int protocol, int kern,
+	     int ret)
+{
+	struct cordon_sock *mark;
+	struct sock *sk;
+
+	FILE_ENTER(f, ret);
+	sk = sock->sk;
+	if (!sk)
+		return 0;
+	mark = bpf_sk_storage_get(&cordon_socks, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
+	if (!mark) {
+		count_fault(f.state, CORDON_FAULT_SOCKET_MARK);
+		return -ERR_NOMEM;
+	}
+	mark->slot = f.slot;
+	mark->fence_id = f.fence->id;
+	return 0;
+}
+
+/* Did this fence make the socket? */
+static __always_inline bool socket_own(const struct fctx *f, struct sock *sk)
+{
+	struct cordon_sock *mark;
+
+	if (!sk)
+		return false;
+	mark = bpf_sk_storage_get(&cordon_socks, sk, 0, 0);
+	return mark && mark->fence_id == f->fence->id;
+}
+
+/*
+ * Reads a socket address from kernel memory. 0: filled; 1: it names nothing (AF_UNSPEC and the like); -1: it is of
+ * no family that can be judged.
+ */
+static __always_inline int addr_read(struct detail *d, const void *address, int len, __u16 sk_family,
+				     bool unspec_is_inet)
+{
+	__u8 raw[ADDR6_LEN] = {};
+	__u16 family;
+
+	if (len < 2)
+		return 1;
+	if (bpf_probe_read_kernel(&family, 2, address))
+		return -1;
+	if (family == AF_UNSPEC && !(unspec_is_inet && sk_family == AF_INET))
+		return 1;
+	if (family == AF_UNSPEC)
+		family = AF_INET;
+	if (family == AF_INET && len >= ADDR4_LEN) {
+		if (bpf_probe_read_kernel(raw, ADDR4_LEN, address))
+			return -1;
+		decide_addr4(&d->addr, raw + 4);
+	} else if (family == AF_INET6 && len >= ADDR6_LEN) {
+		if (bpf_probe_read_kernel(raw, ADDR6_LEN, address))
+			return -1;
+		decide_addr6(&d->addr, raw + 8);
+	} else {
+		return len < ADDR4_LEN ? 1 : -1;
+	}
+	d->family = d->addr.v6 ? AF_INET6 : AF_INET;
+	d->dport = raw[2] << 8 | raw[3];
+	return 0;
+}
+
+/* Common end of connect and sendmsg for IP sockets: d has the address. */
+static __always_inline int net_settle(struct fctx *f, struct detail *d, struct sock *sk)
+{
+	net_judge(f, d);
+	if (decide_allows(d->rule) && !task_in_cgroup(f))
+		d->rule = CORDON_RULE_NET_CGROUP;
+	if (d->rule == CORDON_RULE_NET_LOOPBACK_OK) {
+		/* Whose listener it is, the cgroup hooks find out; they only run for the fence's own sockets. */
+		if (f->policy->loopback == CORDON_LOOPBACK_ALLOW || socket_own(f, sk))
+			return 0;
+		d->rule = CORDON_RULE_NET_LOOPBACK;
+	}
+	return settle(f, d, CORDON_TYPE_NET);
+}
+
+SEC("lsm/socket_connect")
+int BPF_PROG(net_socket_connect, struct socket *sock, struct sockaddr *address, int addrlen, int ret)
+{
+	struct detail d = {
+		.op = CORDON_OP_CONNECT,
+	};
+	struct sock *sk;
+	int read;
+
+	FILE_ENTER(f, ret);
+	sk = sock->sk;
+	if (!sk)
+		return 0;
+	d.family = sk->__sk_common.skc_family;
+	d.proto = sk->sk_protocol;
+	if (d.family == AF_UNIX) /* judged by unix_stream_connect and unix_may_send, on the peer found */
+		return 0;
+	if (d.family == AF_INET || d.family == AF_INET6) {
+		read = addr_read(&d, address, addrlen, d.family, false);
+		if (read > 0)
+			return 0; /* disconnect */
+		if (!read)
+			return net_settle(&f, &d, sk);
+	}
+	d.rule = CORDON_RULE_NET_FAMILY;
+	d.err = ERR_PERM;
+	return settle(&f, &d, CORDON_TYPE_NET);
+}
+
+SEC("lsm/socket_sendmsg")
+int BPF_PROG(net_socket_sendmsg, struct socket *sock, struct msghdr *msg, int size, int ret)
+{
+	struct detail d = {
+		.op = CORDON_OP_SENDMSG,
+	};
+	struct sock *sk;
+	int read = 1;
+
+	FILE_ENTER(f, ret);
+	sk = sock->sk;
+	if (!sk)
+		return 0;
+	d.family = sk->__sk_common.skc_family;
+	d.proto = sk->sk_protocol;
+	if (d.family == AF_UNIX || (d.family == 16 /* AF_NETLINK */ && socket_own(&f, sk)))
+		return 0;
+	if (d.family == AF_INET || d.family == AF_INET6) {
+		if (msg->msg_name)
+			read = addr_read(&d, msg->msg_name, msg->msg_namelen, d.family,
+					 d.proto == DECIDE_UDP);
+		if (read > 0) { /* to whom it is connected */
+			if (d.family == AF_INET6) {
+				__u8 raw[16];
+
+				BPF_CORE_READ_INTO(&raw, sk, __sk_common.skc_v6_daddr);
+				decide_addr6(&d.addr, raw);
+			} else {
+				__u32 daddr = sk->__sk_common.skc_daddr;
+
+				decide_addr4(&d.addr, (__u8 *)&daddr);
+			}
+			d.family = d.addr.v6 ? AF_INET6 : AF_INET;
+			d.dport = bpf_ntohs(sk->__sk_common.skc_dport);
+			if (!d.dport) /* not connected: the kernel says so itself */
+				return 0;
+			if (socket_own(&f, sk) && task_in_cgroup(&f)) {
+				/* Judged when it was connected; what leaves is judged by the packet hook. */
+				return 0;
+			}
+		}
+		if (read >= 0)
+			return net_settle(&f, &d, sk);
+	}
+	d.rule = CORDON_RULE_NET_FAMILY;
+	d.err = ERR_PERM;
+	return settle(&f, &d, CORDON_TYPE_NET);
+}
+
+/* May the fence talk to the unix socket `peer`? */
+static __always_inline int unix_settle(struct fctx *f, struct sock *peer, enum cordon_op op)
+{
+	const struct unix_sock *u = (void *)peer;
+	struct detail d = {
+		.op = op,
+		.err = ERR_PERM,
+		.family = AF_UNIX,
+		.peer = u,
+		.rule = CORDON_RULE_NET_UNIX,
+	};
+
+	if (socket_own(f, peer))
+		return 0;
+	if (f->policy->root_flags & CORDON_ROOT_UNIX) {
+		struct inode *inode = BPF_CORE_READ(u, path.dentry, d_inode);
+
+		if (inode && root_lookup(f, BPF_CORE_READ(inode, i_ino), BPF_CORE_READ(inode, i_sb, s_dev),
+					 BPF_CORE_READ(inode, i_generation)) &
+				     CORDON_ROOT_UNIX)
+			d.rule = CORDON_RULE_NET_UNIX_OK;
+	}
+	return settle(f, &d, CORDON_TYPE_NET);
+}
+
+SEC("lsm/unix_stream_connect")
+int BPF_PROG(net_unix_stream_connect, struct sock *sock, struct sock *other, struct sock *newsk, int ret)
+{
+	FILE_ENTER(f, ret);
+	return unix_settle(&f, other, CORDON_OP_CONNECT);
+}
+
+SEC("lsm/unix_may_send")
+int BPF_PROG(net_unix_may_send, struct socket *sock, struct socket *other, int ret)
+{
+	struct sock *sk;
+
+	FILE_ENTER(f, ret);
+	sk = other->sk;
+	if (!sk)
+		return -ERR_PERM;
+	return unix_settle(&f, sk, CORDON_OP_SENDMSG);
+}
+
+/* --- cgroup: the socket ------------------------------------------------------------------------------------- */
+
+/*
+ * The fence of a socket, or of the cgroup of the current task when the socket was made before the fence. The
+ * program runs because the cgroup is fenced, so finding none means deny.
+ */
+static __always_inline bool fence_of_socket(struct fctx *f, struct bpf_sock *sk)
+{
+	struct cordon_sock *mark = sk ? bpf_sk_storage_get(&cordon_socks, sk, 0, 0) : NULL;
+	struct task_struct *task;
+	struct cordon_fence *fence;
+	int found;
+	__u32 slot;
+
+	f->task = NULL;
+	if (mark && fence_load(f, mark->slot, mark->fence_id))
+		return true;
+	task = bpf_get_current_task_btf();
+	found = cgroup_slot(BPF_CORE_READ(task, cgroups, dfl_cgrp));
+	if (found < 0)
+		return false;
+	slot = found;
+	fence = bpf_map_lookup_elem(&cordon_fences, &slot);
+	return fence && fence_load(f, slot, fence->id);
+}
+
+/* Does the socket that would receive at this address belong to the fence? */
+static __always_inline bool listener_own(struct bpf_sock_addr *ctx, const struct fctx *f,
+					 const struct detail *d)
+{
+	struct bpf_sock_tuple tuple = {};
+	struct cordon_sock *mark;
+	struct bpf_sock *sk;
+	__u32 size;
+	bool own;
+
+	if (d->addr.v6) {
+		__builtin_memcpy(tuple.ipv6.daddr, d->addr.b, 16);
+		if (!tuple.ipv6.daddr[3])
+			tuple.ipv6.daddr[3] = bpf_htonl(1);
+		tuple.ipv6.dport = bpf_htons(d->dport);
+		size = sizeof(tuple.ipv6);
+	} else {
+		__builtin_memcpy(&tuple.ipv4.daddr, d->addr.b + 12, 4);
+		if (!tuple.ipv4.daddr)
+			tuple.ipv4.daddr = bpf_htonl(0x7f000001);
+		tuple.ipv4.dport = bpf_htons(d->dport);
+		size = sizeof(tuple.ipv4);
+	}
+	if (d->proto == DECIDE_TCP)
+		sk = bpf_sk_lookup_tcp(ctx, &tuple, size, BPF_F_CURRENT_NETNS, 0);
+	else
+		sk = bpf_sk_lookup_udp(ctx, &tuple, size, BPF_F_CURRENT_NETNS, 0);
+	if (!sk)
+		return false;
+	mark = bpf_sk_storage_get(&cordon_socks, sk, 0, 0);
+	own = mark && mark->fence_id == f->fence->id;
+	bpf_sk_release(sk);
+	return own;
+}
+
+static __always_inline int sock_addr_settle(struct bpf_sock_addr *ctx, struct fctx *f, struct detail *d)
+{
+	bool quiet = !cordon_degraded;
+
+	d->family = d->addr.v6 ? AF_INET6 : AF_INET;
+	d->proto = ctx->protocol;
+	d->dport = bpf_ntohs((__u16)ctx->user_port);
+	net_judge(f, d);
+	if (d->rule == CORDON_RULE_NET_LOOPBACK_OK && f->policy->loopback == CORDON_LOOPBACK_FENCE) {
+		quiet = false;
+		if (!listener_own(ctx, f, d))
+			d->rule = CORDON_RULE_NET_LOOPBACK;
+	}
+	d->silent = quiet && decide_allows(d->rule); /* the LSM hook has reported it */
+	return settle(f, d, CORDON_TYPE_NET) ? CGROUP_DENY : CGROUP_ALLOW;
+}
+
+static __always_inline int sock_addr4(struct bpf_sock_addr *ctx, enum cordon_op op)
+{
+	struct detail d = { .op = op };
+	__u32 ip = ctx->user_ip4;
+	struct fctx f;
+
+	if (!fence_of_socket(&f, ctx->sk))
+		return CGROUP_DENY;
+	decide_addr4(&d.addr, (__u8 *)&ip);
+	return sock_addr_settle(ctx, &f, &d);
+}
+
+static __always_inline int sock_addr6(struct bpf_sock_addr *ctx, enum cordon_op op)
+{
+	struct detail d = { .op = op };
+	__u32 ip[4] = { ctx->user_ip6[0], ctx->user_ip6[1], ctx->user_ip6[2], ctx->user_ip6[3] };
+	struct fctx f;
+
+	if (!fence_of_socket(&f, ctx->sk))
+		return CGROUP_DENY;
+	decide_addr6(&d.addr, (__u8 *)ip);
+	return sock_addr_settle(ctx, &f, &d);
+}
+
+SEC("cgroup/connect4")
+int net_connect4(struct bpf_sock_addr *ctx)
+{
+	return sock_addr4(ctx, CORDON_OP_CONNECT);
+}
+
+SEC("cgroup/connect6")
+int net_connect6(struct bpf_sock_addr *ctx)
+{
+	return sock_addr6(ctx, CORDON_OP_CONNECT);
+}
+
+SEC("cgroup/sendmsg4")
+int net_sendmsg4(struct bpf_sock_addr *ctx)
+{
+	return sock_addr4(ctx, CORDON_OP_SENDMSG);
+}
+
+SEC("cgroup/sendmsg6")
+int net_sendmsg6(struct bpf_sock_addr *ctx)
+{
+	return sock_addr6(ctx, CORDON_OP_SENDMSG);
+}
+
+/* Marks and judges IP sockets where no LSM program does. */
+SEC("cgroup/sock_create")
+int net_sock_create(struct bpf_sock *ctx)
+{
+	struct detail d = {
+		.op = CORDON_OP_SOCKET,
+		.err = ERR_PERM,
+		.flags = ctx->type,
+		.family = ctx->family,
+		.proto = ctx->protocol,
+	};
+	struct cordon_sock *mark;
+	struct fctx f;
+
+	if (!fence_of_socket(&f, NULL))
+		return CGROUP_DENY;
+	mark = bpf_sk_storage_get(&cordon_socks, ctx, 0, BPF_SK_STORAGE_GET_F_CREATE);
+	if (!mark) {
+		count_fault(f.state, CORDON_FAULT_SOCKET_MARK);
+		return CGROUP_DENY;
+	}
+	mark->slot = f.slot;
+	mark->fence_id = f.fence->id;
+	d.rule = decide_socket(ctx->family, ctx->type, ctx->protocol);
+	if (decide_allows(d.rule))
+		return CGROUP_ALLOW;
+	return settle(&f, &d, CORDON_TYPE_NET) ? CGROUP_DENY : CGROUP_ALLOW;
+}
+
+/* --- cgroup: the packet -------------------------------------------------------------------------------------- */
+
+/* The fence of a packet: of its socket, or of the cgroup that the socket was made in. */
+static __always_inline bool fence_of_packet(struct fctx *f, struct __sk_buff *skb)
+{
+	struct bpf_sock *sk = skb->sk;
+
+	f->task = NULL;
+	if (sk)
+		sk = bpf_sk_fullsock(sk);
+	if (sk) {
+		struct cordon_sock *mark = bpf_sk_storage_get(&cordon_socks, sk, 0, 0);
+
+		if (mark && fence_load(f, mark->slot, mark->fence_id))
+			return true;
+	}
+	for (int level = 1; level < CORDON_CGROUP_DEPTH_MAX; level++) {
+		__u64 id = bpf_skb_ancestor_cgroup_id(skb, level);
+		__u32 *slot;
+		struct cordon_fence *fence;
+
+		if (!id)
+			return false;
+		slot = bpf_map_lookup_elem(&cordon_cgroups, &id);
+		if (slot) {
+			fence = bpf_map_lookup_elem(&cordon_fences, slot);
+			return fence && fence_load(f, *slot, fence->id);
+		}
+	}
+	return false;
+}
+
+/* Reads addresses, protocol and ports. False for headers that no plain TCP or UDP packet has. */
+static __always_inline bool packet_read(struct __sk_buff *skb, struct detail *d)
+{
+	__u8 head[40];
+	__u8 ports[4];
+	__u32 off;
+
+	if (skb->protocol == bpf_htons(0x0800)) {
+		if (bpf_skb_load_bytes(skb, 0, head, 20))
+			return false;
+		decide_addr4(&d->addr, head + 16);
+		d->proto = head[9];
+		off = 20;
+		if (head[0] != 0x45) /* options: source routes among them */
+			return false;
+	} else if (skb->protocol == bpf_htons(0x86dd)) {
+		if (bpf_skb_load_bytes(skb, 0, head, 40))
+			return false;
+		decide_addr6(&d->addr, head + 24);
+		d->proto = head[6];
+		off = 40;
+	} else {
+		return false;
+	}
+	d->family = d->addr.v6 ? AF_INET6 : AF_INET;
+	if (d->proto != DECIDE_TCP && d->proto != DECIDE_UDP)
+		return false;
+	if (bpf_skb_load_bytes(skb, off, ports, 4))
+		return false;
+	d->dport = ports[2] << 8 | ports[3];
+	return true;
+}
+
+SEC("cgroup_skb/egress")
+int net_egress(struct __sk_buff *skb)
+{
+	struct detail d = {
+		.op = CORDON_OP_PACKET,
+		.no_task = 1,
+		.err = ERR_PERM,
+	};
+	struct fctx f;
+
+	if (!fence_of_packet(&f, skb))
+		return CGROUP_DENY;
+	if (packet_read(skb, &d))
+		net_judge(&f, &d);
+	else
+		d.rule = decide_is_metadata(&d.addr) ? CORDON_RULE_NET_METADATA : CORDON_RULE_NET_DEFAULT;
+	if (decide_allows(d.rule))
+		return CGROUP_ALLOW;
+	return settle(&f, &d, CORDON_TYPE_NET) ? CGROUP_DENY : CGROUP_ALLOW;
+}
+
+#endif

@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
+/*
+ * The decisions themselves: pure functions of what was read, without helper calls, memory or time, compiled into
+ * the kernel programs, `cordon explain` and the tests alike. Each returns the rule that decided; the rule says
+ * whether that is a yes. What is not understood is a no.
+ */
+#ifndef CORDON_DECIDE_H
+#define CORDON_DECIDE_H
+
+#include "abi.h"
+
+#define DECIDE_INLINE static inline __attribute__((always_inline, unused))
+
+enum { DECIDE_TCP = 6, DECIDE_UDP = 17 };
+
+/* Is it a yes? Also for rules beyond the table: no. */
+DECIDE_INLINE int decide_allows(__u32 rule)
+{
+#define DECIDE_VERDICT_ALLOW(e) case CORDON_RULE_##e:
+#define DECIDE_VERDICT_DENY(e)
+#define CORDON_X(e, v, n, d) DECIDE_VERDICT_##v(e)
+	switch (rule) {
+		CORDON_RULES(CORDON_X)
+		return 1;
+	default:
+		return 0;
+	}
+#undef CORDON_X
+#undef DECIDE_VERDICT_ALLOW
+#undef DECIDE_VERDICT_DENY
+}
+
+DECIDE_INLINE __u32 decide_be32(const __u8 *b)
+{
+	return (__u32)b[0] << 24 | (__u32)b[1] << 16 | (__u32)b[2] << 8 | b[3];
+}
+
+/* Fills *a from four bytes in network order. */
+DECIDE_INLINE void decide_addr4(struct cordon_addr *a, const __u8 *b)
+{
+	__builtin_memset(a, 0, sizeof(*a));
+	__builtin_memcpy(a->b + 12, b, 4);
+}
+
+/* Fills *a from 16 bytes; ::ffff:a.b.c.d (RFC 4291, 2.5.5.2) becomes the IPv4 address that it is. */
+DECIDE_INLINE void decide_addr6(struct cordon_addr *a, const __u8 *b)
+{
+	__u32 w0 = decide_be32(b), w1 = decide_be32(b + 4), w2 = decide_be32(b + 8);
+
+	if (!w0 && !w1 && w2 == 0xffff) {
+		decide_addr4(a, b + 12);
+		a->mapped = 1;
+		return;
+	}
+	__builtin_memset(a, 0, sizeof(*a));
+	a->v6 = 1;
+	__builtin_memcpy(a->b, b, 16);
+}
+
+/* 169.254.0.0/16: link-local (RFC 3927), where clouds put the metadata service. */
+DECIDE_INLINE int decide_is_metadata4(__u32 v4)
+{
+	return v4 >> 16 == 0xa9fe;
+}
+
+/*
+ * Is it the metadata service, in any spelling: IPv4 link-local; fd00:ec2::/32 (fd00:ec2::254 lies there); IPv6 that
+ * embeds such an IPv4 address: IPv4-compatible (::a.b.c.d, RFC 4291), NAT64 (64:ff9b::/96 RFC 6052 and
+ * 64:ff9b:1::/48 RFC 8215), IPv4-translated (::ffff:0:a.b.c.d, RFC 2765), 6to4 (2002::/16, RFC 3056), Teredo
+ * (2001::/32, RFC 4380, inverted), ISATAP (..:0:5efe:a.b.c.d, RFC 5214), and link-local with those low bits.
+ */
+DECIDE_INLINE int decide_is_metadata(const struct cordon_addr *a)
+{
+	__u32 w0 = decide_be32(a->b), w1 = decide_be32(a->b + 4), w2 = decide_be32(a->b + 8),
+	      w3 = decide_be32(a->b + 12);
+
+	if (!a->v6)
+		return decide_is_metadata4(w3);
+	if (w0 == 0xfd000ec2)
+		return 1;
+	if (w0 >> 16 == 0x2002)
+		return decide_is_metadata4((w0 & 0xffff) << 16 | w1 >> 16);
+	if (w0 == 0x20010000 && decide_is_metadata4(~w3))
+		return 1;
+	if (!decide_is_metadata4(w3))
+		return 0;
+	if (!w0 && !w1)
+		return !w2 || w2 == 0xffff || w2 == 0xffff0000;
+	return w0 == 0x0064ff9b || w0 >> 22 == 0xfe80 >> 6 || (w2 & 0xfcffffff) == 0x5efe;
+}
+
+/* 127.0.0.0/8, ::1, and the unspecified address, which connects to loopback on Linux; 0.0.0.0/8 likewise. */
+DECIDE_INLINE int decide_is_loopback(const struct cordon_addr *a)
+{
+	__u32 w3 = decide_be32(a->b + 12);
+
+	if (!a->v6)
+		return w3 >> 24 == 127 || w3 >> 24 == 0;
+	return !decide_be32(a->b) && !decide_be32(a->b + 4) && !decide_be32(a->b + 8) && w3 <= 1;
+}
+
+DECIDE_INLINE int decide_addr_equal(const struct cordon_addr *a, const struct cordon_addr *b)
+{
+	return a->v6 == b->v6 && decide_be32(a->b) == decide_be32(b->b) &&
+	       decide_be32(a->b + 4) == decide_be32(b->b + 4) &&
+	       decide_be32(a->b + 8) == decide_be32(b->b + 8) &&
+	       decide_be32(a->b + 12) == decide_be32(b->b + 12);
+}
+
+DECIDE_INLINE int decide_port_in(const struct cordon_ports *p, __u8 proto, __u16 port)
+{
+	return (p->proto == proto || !p->proto) && p->lo <= port && port <= p->hi;
+}
+
+/*
+ * May this fence send to address a, port (host order), by proto? net is the longest prefix of the fence's trie that
+ * covers a, or NULL. CORDON_RULE_NET_LOOPBACK_OK with loopback `fence` is half an answer: the caller must still see
+ * that the listener is the fence's own. Only TCP and UDP have a yes.
+ */
+DECIDE_INLINE __u32 decide_net(const struct cordon_policy *policy, const struct cordon_addr *a,
+			       __u8 proto, __u16 port, const struct cordon_net *net)
+{
+	if (decide_is_metadata(a))
+		return CORDON_RULE_NET_METADATA;
+	if (proto != DECIDE_TCP && proto != DECIDE_UDP)
+		return CORDON_RULE_NET_DEFAULT;
+	for (int i = 0; i < CORDON_GATEWAYS_MAX; i++) {
+		const struct cordon_gateway *g = &policy->gateway[i];
+
+		if (i < policy->n_gateways && g->port == port && g->proto == proto &&
+		    decide_addr_equal(&g->addr, a))
+			return CORDON_RULE_NET_GATEWAY;
+	}
+	for (int i = 0; net && i < CORDON_PORTS_PER_NET; i++)
+		if (i < net->n && decide_port_in(&net->ports[i], proto, port))
+			return CORDON_RULE_NET_ALLOW;
+	if (decide_is_loopback(a))
+		return policy->loopback == CORDON_LOOPBACK_FENCE ||
+				       policy->loopback == CORDON_LOOPBACK_ALLOW ?
+			       CORDON_RULE_NET_LOOPBACK_OK :
+			       CORDON_RULE_NET_LOOPBACK;
+	return CORDON_RULE_NET_DEFAULT;
+}
+
+/*
+ * May a fence make a socket of this kind? AF_UNIX; TCP and UDP over IPv4 and IPv6; NETLINK_ROUTE. All else - raw,
+ * packet, ping, SCTP, MPTCP, UDP-Lite, vsock, and families not invented yet - is a no.
+ */
+DECIDE_INLINE __u32 decide_socket(int family, int type, int protocol)
+{
+	enum { UNIX = 1, INET = 2, INET6 = 10, NETLINK = 16, STREAM = 1, DGRAM = 2, ROUTE = 0 };
+	int ok = 0;
+
+	if (family == UNIX)
+		ok = 1;
+	else if (family == NETLINK)
+		ok = protocol == ROUTE;
+	else if (family == INET || family == INET6)
+		ok = (type == STREAM && (!protocol || protocol == DECIDE_TCP)) ||
+		     (type == DGRAM && (!protocol || protocol == DECIDE_UDP));
+	return ok ? CORDON_RULE_NET_FAMILY_OK : CORDON_RULE_NET_FAMILY;
+}
+
+enum {
+	DECIDE_S_IFMT = 0170000,
+	DECIDE_S_IFCHR = 0020000,
+	DECIDE_S_IFBLK = 0060000,
+	DECIDE_SB_NOUSER = 1U << 31, /* SB_NOUSER: no path leads there: pipes, sockets, memfd */
+};
+
+/*
+ * The device nodes that every program needs, by number (Documentation/admin-guide/devices.txt): null, zero, full,
+ * random, urandom; tty, ptmx; and the slaves of Unix98 ptys, which ones is up to their modes.
+ */
+DECIDE_INLINE int decide_device_needed(__u32 mode, __u32 rdev)
+{
+	__u32 major = rdev >> 20, minor = rdev & 0xfffff;
+
+	if ((mode & DECIDE_S_IFMT) != DECIDE_S_IFCHR)
+		return 0;
+	if (major == 1)
+		return minor == 3 || minor == 5 || minor == 7 || minor == 8 || minor == 9;
+	if (major == 5)
+		return minor == 0 || minor == 2;
+	return major >= 136 && major <= 143;
+}
+
+DECIDE_INLINE int decide_is_device(__u32 mode)
+{
+	return (mode & DECIDE_S_IFMT) == DECIDE_S_IFCHR || (mode & DECIDE_S_IFMT) == DECIDE_S_IFBLK;
+}
+
+/*
+ * May an object be changed? flags: the union of the roots at and above it in its own file system; sb_flags of that
+ * file system; mode and rdev of the object. opening: the change is an open for writing, which is all that the
+ * needed devices may have done to them.
+ */
+DECIDE_INLINE __u32 decide_write(__u32 flags, __u32 sb_flags, __u32 mode, __u32 rdev, int opening)
+{
+	if (decide_is_device(mode) && opening)
+		return decide_device_needed(mode, rdev) ? CORDON_RULE_FILES_DEVICE_OK :
+							  CORDON_RULE_FILES_DEVICE;
+	if (flags & CORDON_ROOT_WRITE || sb_flags & DECIDE_SB_NOUSER)
+		return CORDON_RULE_FILES_WRITE_OK;
+	return CORDON_RULE_FILES_WRITE;
+}
+
+/* May an object be read? flags: the union of the roots at and above it, by every way up. */
+DECIDE_INLINE __u32 decide_read(__u32 flags)
+{
+	return flags & CORDON_ROOT_READ_DENY ? CORDON_RULE_FILES_READ_DENY :
+					       CORDON_RULE_FILES_READ_OK;
+}
+
+/* Does a yes to this rule stand even in audit mode? What is shut for every policy is shut for an audited one. */
+DECIDE_INLINE int decide_always(__u32 rule)
+{
+	return rule == CORDON_RULE_NET_METADATA || rule == CORDON_RULE_GUARD_STATE;
+}
+
+#endif

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Enforcement: the kernel programs of this node, and fences. The only part that includes the skeleton or libbpf.
+ *
+ * Everything is pinned below one bpffs folder and so outlives the process: programs are loaded by the first fence
+ * and dropped with the last. /run/cordon/lock is held while any of it changes; each fence has a file there that its
+ * owner keeps locked, so that a later `cordon` can tell a fence whose owner died.
+ *
+ * Functions return 0 or -errno and say the cause and the remedy in *error. Not for several threads.
+ */
+#ifndef CORDON_ENFORCE_H
+#define CORDON_ENFORCE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "cordon/abi.h"
+#include "host/host.h"
+#include "policy/policy.h"
+#include "util/util.h"
+
+#define ENFORCE_PIN_DIR "/sys/fs/bpf/cordon"
+#define ENFORCE_RUN_DIR "/run/cordon"
+#define ENFORCE_RING_MIN (64 * 1024)
+#define ENFORCE_RING_DEFAULT (1024 * 1024)
+#define ENFORCE_RING_MAX (256 * 1024 * 1024)
+
+struct enforce; /* the node's enforcement, opened */
+
+/*
+ * Takes the node's lock, reclaims fences whose owner died, loads and pins the programs if nobody has, and gives the
+ * lock back. degraded: only the cgroup programs, for kernels that refuse the rest. Loading happens in a child, so
+ * that its memory is not this process's.
+ */
+int enforce_open(const struct host_report *report, bool degraded, struct enforce **ret_enforce,
+		 struct error *error);
+
+/* Drops the programs when no fence is left on the node; closes. Takes NULL. */
+void enforce_close(struct enforce *enforce);
+
+/* How the programs are attached: "lsm", "fmod_ret" or "cgroup only". */
+const char *enforce_attach_type(const struct enforce *enforce);
+
+struct enforce_fence; /* a fence that this process owns */
+
+struct enforce_fence_options {
+	const struct host_cgroup *cgroup; /* borrowed for the life of the fence */
+	bool attached;			  /* the cgroup is not ours to kill or remove */
+	size_t ring_bytes;		  /* a power of two */
+};
+
+/*
+ * Makes a fence on the cgroup: takes a slot, attaches the cgroup programs, and sets a policy under which everything
+ * is denied, until enforce_fence_set(). From here on each task that enters the cgroup is fenced.
+ */
+int enforce_fence_make(struct enforce *enforce, const struct enforce_fence_options *options,
+		       struct enforce_fence **ret_fence, struct error *error);
+
+/*
+ * Installs a policy image as the idle generation and flips to it. Roots are resolved as the process `pid` sees
+ * them (its root directory); a root that is not there is -ENOENT.
+ */
+int enforce_fence_set(struct enforce_fence *fence, const struct image *image, pid_t pid, bool report_allow,
+		      struct error *error);
+
+/* Marks every task that is in the cgroup already; the caller has frozen it. */
+int enforce_fence_mark_tasks(struct enforce_fence *fence, struct error *error);
+
+/* Is the process marked as being in this fence? -EXFULL if it is not. */
+int enforce_fence_check(struct enforce_fence *fence, int pidfd, struct error *error);
+
+/*
+ * The self-test (promise 7): a process of our own in a cgroup below that of the fence tries each thing that must be
+ * denied, and the kernel's own count must say that it was Cordon who denied it. Also asks the kernel whether the
+ * cgroup programs are still in effect. ret_probes: how many attempts were denied.
+ */
+int enforce_fence_selftest(struct enforce_fence *fence, unsigned int *ret_probes, struct error *error);
+
+/* Called for each record of the ring buffer, in the order of the ring. */
+typedef void enforce_event_fn(void *context, const void *record, size_t size);
+
+/* Delivers what is there; waits at most timeout_ms for something. Returns the number of records or -errno. */
+int enforce_fence_poll(struct enforce_fence *fence, int timeout_ms, enforce_event_fn *fn, void *context);
+
+const struct cordon_fence *enforce_fence_info(const struct enforce_fence *fence);
+const struct cordon_policy *enforce_fence_policy(const struct enforce_fence *fence);
+/* The counters, live. seq and lost may be added to by user space, atomically. */
+struct cordon_state *enforce_fence_state(const struct enforce_fence *fence);
+
+/*
+ * Ends the fence. Of one made by run, all tasks must be gone, or they stay denied everything; of an attached one
+ * they are set free. Frees. Takes NULL.
+ */
+void enforce_fence_end(struct enforce_fence *fence);
+
+#endif

@@ -1,0 +1,383 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * One fence: its slot, its cgroup links, its policy generations and its ring buffer. Root. The order is what keeps
+ * it closed: the slot holds a policy that allows nothing before the cgroup is entered in the map, and a new policy is
+ * whole in its idle generation before one write makes it the active one. What fails on the way is undone and leaves
+ * the fence as it was.
+ */
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+
+#include "enforce/internal.h"
+
+static int map_set(struct enforce_fence *fence, enum enforce_map map, const void *key, const void *value,
+		   struct error *error)
+{
+	if (bpf_map_update_elem(fence->enforce->map[map], key, value, BPF_ANY))
+		return error_set(error, errno, "cannot write a BPF map: %s", strerror(errno));
+	return 0;
+}
+
+/* A free slot, and an id that no fence on this node ever had: the time in microseconds. */
+static int slot_take(struct enforce_fence *fence, struct error *error)
+{
+	struct timespec now;
+	bool have_slot = false;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	fence->info.id = now.tv_sec * 1000000ULL + now.tv_nsec / 1000;
+	for (uint32_t slot = 0; slot < CORDON_FENCES_MAX; slot++) {
+		struct cordon_fence other;
+
+		if (bpf_map_lookup_elem(fence->enforce->map[ENFORCE_MAP_fences], &slot, &other))
+			return error_set(error, errno, "cannot read a BPF map: %s", strerror(errno));
+		if (other.id >= fence->info.id)
+			fence->info.id = other.id + 1;
+		if (other.id && other.cgroup_id == fence->info.cgroup_id)
+			return error_set(error, EEXIST, "the cgroup has a fence already (%llu)",
+					 (unsigned long long)other.id);
+		if (!other.id && !have_slot) {
+			fence->slot = slot;
+			have_slot = true;
+		}
+	}
+	return have_slot ? 0 :
+			   error_set(error, ENOSPC, "all %d fences of this node are in use; end one",
+				     CORDON_FENCES_MAX);
+}
+
+/* The file in /run/cordon that says whose the fence is; locked for as long as this process lives. */
+static int owner_file(struct enforce_fence *fence, struct error *error)
+{
+	char path[128];
+
+	enforce_run_path(path, sizeof(path), fence->info.id);
+	fence->lock_fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (fence->lock_fd < 0 || flock(fence->lock_fd, LOCK_EX | LOCK_NB) ||
+	    write(fence->lock_fd, fence->cgroup->path, strlen(fence->cgroup->path)) < 0)
+		return error_set(error, errno, "cannot write %s: %s", path, strerror(errno));
+	return 0;
+}
+
+static int ring_make(struct enforce_fence *fence, size_t bytes, struct error *error)
+{
+	fence->ring_fd = bpf_map_create(BPF_MAP_TYPE_RINGBUF, "cordon_ring", 0, 0, bytes, NULL);
+	if (fence->ring_fd < 0)
+		return error_set(error, errno, "cannot make a ring buffer of %zu bytes: %s", bytes,
+				 strerror(errno));
+	return map_set(fence, ENFORCE_MAP_rings, &fence->slot, &fence->ring_fd, error);
+}
+
+/* Attaches the cgroup programs and pins the links, so that they outlive this process. */
+static int cgroup_attach(struct enforce_fence *fence, struct error *error)
+{
+	char dir[128], path[256];
+
+	snprintf(dir, sizeof(dir), ENFORCE_PIN_DIR "/fence_%llu", (unsigned long long)fence->info.id);
+	if (mkdir(dir, 0700))
+		return error_set(error, errno, "cannot make %s: %s", dir, strerror(errno));
+	for (int prog = 0; prog < ENFORCE_PROG_fence_mark_all; prog++) {
+		_cleanup_close_ int link = bpf_link_create(fence->enforce->prog[prog], fence->cgroup->fd,
+							   enforce_prog_attach_type(prog), NULL);
+
+		if (link < 0)
+			return error_set(error, errno, "cannot attach %s to %s: %s", enforce_prog_name(prog),
+					 fence->cgroup->path, strerror(errno));
+		snprintf(path, sizeof(path), "%s/link_%s", dir, enforce_prog_name(prog));
+		if (bpf_obj_pin(link, path))
+			return error_set(error, errno, "cannot pin %s: %s", path, strerror(errno));
+	}
+	return 0;
+}
+
+/* With the lock held. The closed policy comes first, the way in last. */
+static int fence_make_locked(struct enforce_fence *fence, size_t ring_bytes, struct error *error)
+{
+	uint32_t tag;
+	int err;
+
+	err = slot_take(fence, error);
+	if (err) {
+		fence->info.id = 0;
+		return err;
+	}
+	fence->info.generation = 1;
+	fence->policy.generation = 1;
+	fence->policy.mode = CORDON_MODE_ENFORCE;
+	tag = cordon_tag(fence->slot, fence->info.generation);
+	memset(&fence->enforce->state[fence->slot], 0, sizeof(struct cordon_state));
+	err = owner_file(fence, error);
+	if (!err)
+		err = map_set(fence, ENFORCE_MAP_policies, &tag, &fence->policy, error);
+	if (!err)
+		err = ring_make(fence, ring_bytes, error);
+	if (!err)
+		err = map_set(fence, ENFORCE_MAP_fences, &fence->slot, &fence->info, error);
+	if (!err)
+		err = cgroup_attach(fence, error);
+	if (!err)
+		err = map_set(fence, ENFORCE_MAP_cgroups, &fence->info.cgroup_id, &fence->slot, error);
+	return err;
+}
+
+static int on_record(void *context, void *data, size_t size)
+{
+	struct enforce_fence *fence = context;
+
+	if (fence->fn)
+		fence->fn(fence->fn_context, data, size);
+	return 0;
+}
+
+int enforce_fence_make(struct enforce *enforce, const struct enforce_fence_options *options,
+		       struct enforce_fence **ret_fence, struct error *error)
+{
+	struct enforce_fence *fence = calloc(1, sizeof(*fence));
+	_cleanup_close_ int lock = enforce_lock(error);
+	int err;
+
+	if (!fence || lock < 0) {
+		free(fence);
+		return lock < 0 ? lock : error_set(error, ENOMEM, "out of memory");
+	}
+	fence->enforce = enforce;
+	fence->cgroup = options->cgroup;
+	fence->lock_fd = fence->ring_fd = -1;
+	fence->info.cgroup_id = options->cgroup->id;
+	fence->info.cgroup_level = options->cgroup->level;
+	fence->info.attached = options->attached;
+	fence->info.degraded = enforce->meta.degraded;
+	err = fence_make_locked(fence, options->ring_bytes, error);
+	if (!err) {
+		fence->ring = ring_buffer__new(fence->ring_fd, on_record, fence, NULL);
+		if (!fence->ring)
+			err = error_set(error, errno, "cannot map the ring buffer: %s", strerror(errno));
+	}
+	if (err) {
+		close(TAKE_FD(lock));
+		enforce_fence_end(fence);
+		return err;
+	}
+	*ret_fence = fence;
+	return 0;
+}
+
+/* --- policy ------------------------------------------------------------------------------------------------- */
+
+/* Opens a path as a process with that root directory sees it; symlinks stay inside it, too. */
+static int open_in_root(int root_fd, const char *path)
+{
+	struct open_how how = {
+		.flags = O_PATH | O_CLOEXEC,
+		.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS,
+	};
+
+	return syscall(SYS_openat2, root_fd, path, &how, sizeof(how));
+}
+
+static int roots_open(const struct image *image, int root_fd, int *fds, struct error *error)
+{
+	for (uint32_t i = 0; i < image->n_roots; i++) {
+		const char *path = image_string(image, image_roots(image)[i].path);
+
+		fds[i] = open_in_root(root_fd, path);
+		if (fds[i] < 0)
+			return error_set(error, errno, "%s: %s", path, strerror(errno));
+	}
+	return 0;
+}
+
+/* Enters the roots of the idle generation and collects their bits in the policy's filter. */
+static int roots_enter(struct enforce_fence *fence, const struct image *image,
+		       const struct cordon_object *objects, struct cordon_policy *policy, struct error *error)
+{
+	int map = fence->enforce->map[ENFORCE_MAP_roots];
+	int err = 0;
+
+	for (uint32_t i = 0; !err && i < image->n_roots; i++) {
+		const struct cordon_object *o = &objects[i];
+		struct cordon_root_key key = {
+			.ino = o->ino,
+			.dev = o->dev,
+			.generation = o->generation,
+			.tag = cordon_tag(fence->slot, policy->generation),
+		};
+		uint32_t flags = 0;
+
+		bpf_map_lookup_elem(map, &key, &flags); /* two paths may lead to one object */
+		flags |= image_roots(image)[i].flags;
+		policy->root_filter[(o->ino / 64) % CORDON_ROOT_FILTER_WORDS] |= 1ULL << (o->ino % 64);
+		err = map_set(fence, ENFORCE_MAP_roots, &key, &flags, error);
+	}
+	return err;
+}
+
+static int nets_enter(struct enforce_fence *fence, const struct image *image, const struct cordon_policy *policy,
+		      struct error *error)
+{
+	int err = 0;
+
+	for (uint32_t i = 0; !err && i < image->n_nets; i++) {
+		const struct image_net *net = &image_nets(image)[i];
+		struct cordon_net_key key = {
+			.prefixlen = 32 + net->prefix_bits,
+			.tag = cordon_tag(fence->slot, policy->generation) << 1 | net->addr.v6,
+		};
+
+		memcpy(key.b, net->addr.b + (net->addr.v6 ? 0 : 12), net->addr.v6 ? 16 : 4);
+		err = map_set(fence, ENFORCE_MAP_nets, &key, &net->net, error);
+	}
+	return err;
+}
+
+static int roots_resolve(struct enforce_fence *fence, const struct image *image, pid_t pid,
+			 struct cordon_policy *policy, struct error *error)
+{
+	struct cordon_object *objects = calloc(image->n_roots + 1, sizeof(*objects));
+	int *fds = calloc(image->n_roots + 1, sizeof(*fds));
+	_cleanup_close_ int root_fd = -1;
+	char path[64];
+	int err = objects && fds ? 0 : error_set(error, ENOMEM, "out of memory");
+
+	for (uint32_t i = 0; fds && i < image->n_roots; i++)
+		fds[i] = -1;
+	snprintf(path, sizeof(path), "/proc/%d/root", pid);
+	root_fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (!err && root_fd < 0)
+		err = error_set(error, errno, "%s: %s", path, strerror(errno));
+	if (!err)
+		err = roots_open(image, root_fd, fds, error);
+	if (!err && image->n_roots)
+		err = enforce_resolve(fence->enforce, fds, image->n_roots, objects, error);
+	if (!err)
+		err = roots_enter(fence, image, objects, policy, error);
+	for (uint32_t i = 0; fds && i < image->n_roots; i++)
+		if (fds[i] >= 0)
+			close(fds[i]);
+	free(fds);
+	free(objects);
+	return err;
+}
+
+int enforce_fence_set(struct enforce_fence *fence, const struct image *image, pid_t pid, bool report_allow,
+		      struct error *error)
+{
+	struct cordon_policy policy = image->policy;
+	struct cordon_fence info = fence->info;
+	uint32_t tag;
+	int err;
+
+	policy.generation = info.generation + 1;
+	policy.report_allow = report_allow;
+	memset(policy.root_filter, 0, sizeof(policy.root_filter));
+	tag = cordon_tag(fence->slot, policy.generation);
+	/* The LSM part is what roots are for; without it there is nobody to resolve them. */
+	err = info.degraded ? 0 : roots_resolve(fence, image, pid, &policy, error);
+	if (!err)
+		err = nets_enter(fence, image, &policy, error);
+	if (!err)
+		err = map_set(fence, ENFORCE_MAP_policies, &tag, &policy, error);
+	info.generation = policy.generation;
+	if (!err)
+		err = map_set(fence, ENFORCE_MAP_fences, &fence->slot, &info, error);
+	if (!err) {
+		fence->info = info;
+		fence->policy = policy;
+	}
+	return err;
+}
+
+/* --- tasks -------------------------------------------------------------------------------------------------- */
+
+int enforce_fence_mark_tasks(struct enforce_fence *fence, struct error *error)
+{
+	return fence->info.degraded ?
+		       0 :
+		       enforce_iterate(fence->enforce->prog[ENFORCE_PROG_fence_mark_all], error);
+}
+
+int enforce_fence_check(struct enforce_fence *fence, int pidfd, struct error *error)
+{
+	struct cordon_task task = { 0 };
+
+	if (fence->info.degraded)
+		return 0;
+	if (bpf_map_lookup_elem(fence->enforce->map[ENFORCE_MAP_tasks], &pidfd, &task) ||
+	    task.fence_id != fence->info.id)
+		return error_set(error, EXFULL,
+				 "a process in the cgroup is not marked as fenced; the identity programs do not "
+				 "fire on this kernel");
+	return 0;
+}
+
+static void fence_unmark(struct enforce_fence *fence)
+{
+	struct cordon_fence info = fence->info;
+
+	if (info.degraded)
+		return;
+	info.ending = 1;
+	bpf_map_update_elem(fence->enforce->map[ENFORCE_MAP_fences], &fence->slot, &info, BPF_ANY);
+	enforce_iterate(fence->enforce->prog[ENFORCE_PROG_fence_unmark_all], NULL);
+}
+
+/* --- the rest ----------------------------------------------------------------------------------------------- */
+
+int enforce_fence_poll(struct enforce_fence *fence, int timeout_ms, enforce_event_fn *fn, void *context)
+{
+	int n;
+
+	fence->fn = fn;
+	fence->fn_context = context;
+	n = ring_buffer__consume(fence->ring);
+	if (!n && timeout_ms)
+		n = ring_buffer__poll(fence->ring, timeout_ms);
+	return n == -EINTR ? 0 : n;
+}
+
+const struct cordon_fence *enforce_fence_info(const struct enforce_fence *fence)
+{
+	return &fence->info;
+}
+
+const struct cordon_policy *enforce_fence_policy(const struct enforce_fence *fence)
+{
+	return &fence->policy;
+}
+
+struct cordon_state *enforce_fence_state(const struct enforce_fence *fence)
+{
+	return &fence->enforce->state[fence->slot];
+}
+
+void enforce_fence_end(struct enforce_fence *fence)
+{
+	_cleanup_close_ int lock = -1;
+
+	if (!fence)
+		return;
+	lock = enforce_lock(NULL);
+	if (fence->info.id) {
+		if (fence->info.attached) {
+			/* Nobody enters any more; then who is inside is set free; twice, for a fork in between. */
+			bpf_map_delete_elem(fence->enforce->map[ENFORCE_MAP_cgroups], &fence->info.cgroup_id);
+			fence_unmark(fence);
+			fence_unmark(fence);
+		}
+		enforce_slot_free(fence->enforce, fence->slot);
+	}
+	ring_buffer__free(fence->ring);
+	if (fence->ring_fd >= 0)
+		close(fence->ring_fd);
+	if (fence->lock_fd >= 0)
+		close(fence->lock_fd);
+	free(fence);
+}

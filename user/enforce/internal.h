@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Shared by the files of user/enforce; see enforce.h. */
+#ifndef CORDON_ENFORCE_INTERNAL_H
+#define CORDON_ENFORCE_INTERNAL_H
+
+#include "cordon/hooks.h"
+#include "enforce/enforce.h"
+
+/* The maps that user space opens by their pins. */
+#define ENFORCE_MAPS(M) M(tasks) M(fences) M(policies) M(state) M(cgroups) M(roots) M(nets) M(rings)
+
+#define ENFORCE_X(name) ENFORCE_MAP_##name,
+enum enforce_map { ENFORCE_MAPS(ENFORCE_X) ENFORCE_MAP_COUNT };
+#undef ENFORCE_X
+
+/* The programs that are run or attached by their pins. */
+#define CORDON_X(program, type) ENFORCE_PROG_##program,
+enum enforce_prog {
+	CORDON_CGROUP_HOOKS(CORDON_X)
+	ENFORCE_PROG_fence_mark_all,
+	ENFORCE_PROG_fence_unmark_all,
+	ENFORCE_PROG_fence_resolve,
+	ENFORCE_PROG_COUNT
+};
+#undef CORDON_X
+
+/* What is pinned last, and says what the pins are. */
+struct enforce_meta {
+	uint32_t abi;
+	uint32_t degraded;
+	uint32_t fmod_ret;
+	uint32_t pad;
+	uint64_t build; /* digest of the object */
+};
+
+struct enforce {
+	int map[ENFORCE_MAP_COUNT];
+	int prog[ENFORCE_PROG_COUNT];
+	struct enforce_meta meta;
+	struct cordon_state *state; /* CORDON_FENCES_MAX, mapped */
+};
+
+struct enforce_fence {
+	struct enforce *enforce;
+	const struct host_cgroup *cgroup;
+	struct cordon_fence info;
+	struct cordon_policy policy;
+	uint32_t slot;
+	int lock_fd; /* the fence's file, locked */
+	int ring_fd;
+	struct ring_buffer *ring;
+	enforce_event_fn *fn;
+	void *fn_context;
+};
+
+/* load.c: loads, attaches and pins everything, in a child process. Removes what it pinned when it fails. */
+int enforce_load(const struct enforce_meta *meta, struct error *error);
+uint64_t enforce_build(void);
+const char *enforce_prog_name(enum enforce_prog prog);
+int enforce_prog_attach_type(enum enforce_prog prog); /* of the cgroup programs */
+
+/* node.c */
+int enforce_lock(struct error *error); /* a descriptor that holds the node's lock, or -errno */
+int enforce_run_path(char *path, size_t size, uint64_t fence_id);
+void enforce_slot_free(struct enforce *enforce, uint32_t slot); /* with the lock held */
+
+/* resolve.c: the kernel's view of open descriptors; objects[i] belongs to fds[i]. */
+int enforce_resolve(struct enforce *enforce, const int *fds, size_t n, struct cordon_object *objects,
+		    struct error *error);
+int enforce_iterate(int prog_fd, struct error *error); /* runs an iterator program to its end */
+
+#endif

@@ -1,0 +1,313 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The enforcement of a node: its lock, its pins, and the slots of fences whose owner died. Root. A half-made set of
+ * pins (no cordon_meta) is removed; a set of another build is replaced when no fence lives on it and refused
+ * otherwise. Nothing here lifts enforcement from a task that may still run: a dead owner's own cgroup is killed
+ * before its slot is freed, a cgroup that was attached keeps its fence until it is empty.
+ */
+#include <bpf/bpf.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include "enforce/internal.h"
+
+int enforce_lock(struct error *error)
+{
+	int fd;
+
+	if (mkdir(ENFORCE_RUN_DIR, 0700) && errno != EEXIST)
+		return error_set(error, errno, "cannot make " ENFORCE_RUN_DIR ": %s", strerror(errno));
+	fd = open(ENFORCE_RUN_DIR "/lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (fd < 0)
+		return error_set(error, errno, "cannot open " ENFORCE_RUN_DIR "/lock: %s", strerror(errno));
+	while (flock(fd, LOCK_EX))
+		if (errno != EINTR) {
+			error_set(error, errno, "cannot lock " ENFORCE_RUN_DIR "/lock: %s", strerror(errno));
+			close(fd);
+			return -EIO;
+		}
+	return fd;
+}
+
+int enforce_run_path(char *path, size_t size, uint64_t fence_id)
+{
+	int n = snprintf(path, size, ENFORCE_RUN_DIR "/fence-%llu", (unsigned long long)fence_id);
+
+	return n < (int)size ? 0 : -ENAMETOOLONG;
+}
+
+/* Unlinks everything in a directory of bpffs, not below it, and the directory. */
+static void pins_remove(const char *dir)
+{
+	DIR *d = opendir(dir);
+	struct dirent *entry;
+
+	if (!d)
+		return;
+	while ((entry = readdir(d)))
+		if (entry->d_name[0] != '.')
+			unlinkat(dirfd(d), entry->d_name, 0);
+	closedir(d);
+	rmdir(dir);
+}
+
+static int pin_open(const char *kind, const char *name)
+{
+	char path[256];
+	int fd;
+
+	snprintf(path, sizeof(path), ENFORCE_PIN_DIR "/%s%s", kind, name);
+	fd = bpf_obj_get(path);
+	return fd < 0 ? -errno : fd;
+}
+
+/* Opens what is pinned. -ENOENT when the set is not whole. */
+static int node_open_pins(struct enforce *enforce)
+{
+	static const char *const maps[] = {
+#define ENFORCE_X(name) "cordon_" #name,
+		ENFORCE_MAPS(ENFORCE_X)
+#undef ENFORCE_X
+	};
+	_cleanup_close_ int meta_fd = pin_open("", "cordon_meta");
+	uint32_t zero = 0;
+
+	if (meta_fd < 0 || bpf_map_lookup_elem(meta_fd, &zero, &enforce->meta))
+		return -ENOENT;
+	for (int i = 0; i < ENFORCE_MAP_COUNT; i++) {
+		enforce->map[i] = pin_open("", maps[i]);
+		if (enforce->map[i] < 0)
+			return -ENOENT;
+	}
+	for (int i = 0; i < ENFORCE_PROG_COUNT; i++) {
+		enforce->prog[i] = pin_open("prog_", enforce_prog_name(i));
+		if (enforce->prog[i] < 0)
+			return -ENOENT;
+	}
+	enforce->state = mmap(NULL, CORDON_FENCES_MAX * sizeof(*enforce->state), PROT_READ | PROT_WRITE,
+			      MAP_SHARED, enforce->map[ENFORCE_MAP_state], 0);
+	return enforce->state == MAP_FAILED ? -errno : 0;
+}
+
+static void node_close(struct enforce *enforce)
+{
+	for (int i = 0; i < ENFORCE_MAP_COUNT; i++)
+		if (enforce->map[i] >= 0)
+			close(enforce->map[i]);
+	for (int i = 0; i < ENFORCE_PROG_COUNT; i++)
+		if (enforce->prog[i] >= 0)
+			close(enforce->prog[i]);
+	if (enforce->state && enforce->state != MAP_FAILED)
+		munmap(enforce->state, CORDON_FENCES_MAX * sizeof(*enforce->state));
+	memset(enforce->map, 0xff, sizeof(enforce->map));
+	memset(enforce->prog, 0xff, sizeof(enforce->prog));
+	enforce->state = NULL;
+}
+
+/* Deletes the entries of a hash or trie that belong to a slot. The tag lies at `offset` in the key. */
+static void entries_free(int map_fd, size_t key_size, size_t offset, unsigned int shift, uint32_t slot)
+{
+	unsigned char key[64], next[64];
+	void *from = NULL;
+
+	while (!bpf_map_get_next_key(map_fd, from, next)) {
+		uint32_t tag;
+
+		memcpy(&tag, next + offset, sizeof(tag));
+		if (tag >> shift == slot) {
+			bpf_map_delete_elem(map_fd, next);
+			continue; /* from the last key that stays */
+		}
+		memcpy(key, next, key_size);
+		from = key;
+	}
+}
+
+void enforce_slot_free(struct enforce *enforce, uint32_t slot)
+{
+	struct cordon_fence fence, none = { 0 };
+	struct cordon_policy no_policy = { 0 };
+	char path[128];
+
+	if (bpf_map_lookup_elem(enforce->map[ENFORCE_MAP_fences], &slot, &fence))
+		return;
+	bpf_map_delete_elem(enforce->map[ENFORCE_MAP_cgroups], &fence.cgroup_id);
+	snprintf(path, sizeof(path), ENFORCE_PIN_DIR "/fence_%llu", (unsigned long long)fence.id);
+	pins_remove(path);
+	bpf_map_update_elem(enforce->map[ENFORCE_MAP_fences], &slot, &none, BPF_ANY);
+	for (uint32_t tag = 2 * slot; tag < 2 * slot + 2; tag++)
+		bpf_map_update_elem(enforce->map[ENFORCE_MAP_policies], &tag, &no_policy, BPF_ANY);
+	entries_free(enforce->map[ENFORCE_MAP_roots], sizeof(struct cordon_root_key),
+		     offsetof(struct cordon_root_key, tag), 1, slot);
+	entries_free(enforce->map[ENFORCE_MAP_nets], sizeof(struct cordon_net_key),
+		     offsetof(struct cordon_net_key, tag), 2, slot);
+	bpf_map_delete_elem(enforce->map[ENFORCE_MAP_rings], &slot);
+	memset(&enforce->state[slot], 0, sizeof(enforce->state[slot]));
+	if (fence.id && !enforce_run_path(path, sizeof(path), fence.id))
+		unlink(path);
+}
+
+/* Reads the cgroup path that the fence's file holds. */
+static int run_file_read(int fd, char *path, size_t size)
+{
+	ssize_t n = pread(fd, path, size - 1, 0);
+
+	if (n <= 0)
+		return -ENODATA;
+	path[n] = '\0';
+	return 0;
+}
+
+/* The fence's owner is dead: may its slot be freed? Kills what is left in a cgroup that run made. */
+static bool reclaim_cgroup(const struct cordon_fence *fence, int fd)
+{
+	struct host_cgroup cgroup = { .fd = -1 };
+	struct error error = { "" };
+	char path[4096];
+	bool free_it;
+	int err;
+
+	if (fd < 0 || run_file_read(fd, path, sizeof(path)))
+		return !fence->attached;
+	err = host_cgroup_open(path, &cgroup, &error);
+	if (err == -ENOENT)
+		return true;
+	if (err)
+		return false;
+	if (cgroup.id != fence->cgroup_id) { /* another cgroup of that name: ours is gone */
+		host_cgroup_close(&cgroup);
+		return true;
+	}
+	if (fence->attached) {
+		free_it = host_cgroup_populated(&cgroup) == 0;
+		host_cgroup_close(&cgroup);
+		return free_it;
+	}
+	free_it = !host_cgroup_kill(&cgroup, 5000, &error) && !host_cgroup_remove(&cgroup, &error);
+	host_cgroup_close(&cgroup);
+	return free_it;
+}
+
+static void reclaim_slot(struct enforce *enforce, uint32_t slot, const struct cordon_fence *fence)
+{
+	_cleanup_close_ int fd = -1;
+	char path[128];
+
+	enforce_run_path(path, sizeof(path), fence->id);
+	fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+	if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB))
+		return; /* its owner lives */
+	if (reclaim_cgroup(fence, fd))
+		enforce_slot_free(enforce, slot);
+}
+
+/* Frees what dead owners left; returns how many fences live. */
+static unsigned int node_reclaim(struct enforce *enforce)
+{
+	unsigned int alive = 0;
+
+	for (uint32_t slot = 0; slot < CORDON_FENCES_MAX; slot++) {
+		struct cordon_fence fence;
+
+		if (bpf_map_lookup_elem(enforce->map[ENFORCE_MAP_fences], &slot, &fence) || !fence.id)
+			continue;
+		reclaim_slot(enforce, slot, &fence);
+		if (!bpf_map_lookup_elem(enforce->map[ENFORCE_MAP_fences], &slot, &fence) && fence.id)
+			alive++;
+	}
+	return alive;
+}
+
+static int node_load(struct enforce *enforce, const struct enforce_meta *meta, struct error *error)
+{
+	int err;
+
+	pins_remove(ENFORCE_PIN_DIR);
+	if (mkdir(ENFORCE_PIN_DIR, 0700))
+		return error_set(error, errno,
+				 "cannot make " ENFORCE_PIN_DIR ": %s; is bpffs mounted at /sys/fs/bpf?",
+				 strerror(errno));
+	err = enforce_load(meta, error);
+	if (!err) {
+		err = node_open_pins(enforce);
+		if (err)
+			error_set(error, -err, "cannot open what was pinned: %s", strerror(-err));
+	}
+	if (err)
+		pins_remove(ENFORCE_PIN_DIR);
+	return err;
+}
+
+/* With the lock held: what is pinned is used, replaced, or refused. */
+static int node_open_locked(struct enforce *enforce, const struct enforce_meta *want, struct error *error)
+{
+	unsigned int alive;
+
+	if (node_open_pins(enforce)) {
+		node_close(enforce);
+		return node_load(enforce, want, error);
+	}
+	alive = node_reclaim(enforce);
+	if (!memcmp(&enforce->meta, want, sizeof(*want)))
+		return 0;
+	if (alive)
+		return error_set(error, EBUSY,
+				 "%u fence(s) of another build or mode of cordon live on this host; end them, or "
+				 "use that cordon",
+				 alive);
+	node_close(enforce);
+	return node_load(enforce, want, error);
+}
+
+int enforce_open(const struct host_report *report, bool degraded, struct enforce **ret_enforce,
+		 struct error *error)
+{
+	struct enforce_meta want = {
+		.abi = CORDON_ABI_VERSION,
+		.degraded = degraded,
+		.fmod_ret = !degraded && report->use_fmod_ret,
+		.build = enforce_build(),
+	};
+	_cleanup_close_ int lock = enforce_lock(error);
+	struct enforce *enforce;
+	int err;
+
+	if (lock < 0)
+		return lock;
+	enforce = calloc(1, sizeof(*enforce));
+	if (!enforce)
+		return error_set(error, ENOMEM, "out of memory");
+	memset(enforce->map, 0xff, sizeof(enforce->map));
+	memset(enforce->prog, 0xff, sizeof(enforce->prog));
+	err = node_open_locked(enforce, &want, error);
+	if (err) {
+		node_close(enforce);
+		free(enforce);
+		return err;
+	}
+	*ret_enforce = enforce;
+	return 0;
+}
+
+void enforce_close(struct enforce *enforce)
+{
+	_cleanup_close_ int lock = -1;
+
+	if (!enforce)
+		return;
+	lock = enforce_lock(NULL);
+	if (lock >= 0 && !node_reclaim(enforce))
+		pins_remove(ENFORCE_PIN_DIR);
+	node_close(enforce);
+	free(enforce);
+}
+
+const char *enforce_attach_type(const struct enforce *enforce)
+{
+	return enforce->meta.degraded ? "cgroup only" : enforce->meta.fmod_ret ? "fmod_ret" : "lsm";
+}

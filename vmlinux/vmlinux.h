@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * The kernel types that Cordon's programs read, and of each only the members they read. Every access is relocated
+ * by CO-RE against the running kernel's BTF, so order, size and the members left out do not matter; a name that a
+ * kernel lacks is asked for with bpf_core_field_exists() first. Written by hand: it shows at a glance what Cordon
+ * depends on. UAPI types come from <linux/...>.
+ */
+#ifndef CORDON_VMLINUX_H
+#define CORDON_VMLINUX_H
+
+#include <linux/bpf.h>
+#include <linux/types.h>
+#include <stdbool.h>
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+typedef struct {
+	__u32 val;
+} kuid_t;
+typedef struct {
+	__u32 val;
+} kgid_t;
+
+struct cred {
+	kuid_t uid;
+	kgid_t gid;
+};
+
+struct kernfs_node {
+	__u64 id;
+};
+
+struct cgroup_subsys_state {
+	struct cgroup_subsys_state *parent;
+};
+
+struct cgroup {
+	struct cgroup_subsys_state self;
+	struct kernfs_node *kn;
+	int level;
+};
+
+struct css_set {
+	struct cgroup *dfl_cgrp;
+};
+
+struct upid {
+	int nr;
+};
+
+struct pid {
+	unsigned int level;
+	struct upid numbers[1];
+};
+
+struct qstr {
+	const unsigned char *name;
+};
+
+struct super_block {
+	__u32 s_dev;
+	unsigned long s_flags;
+	unsigned long s_magic;
+	void *s_fs_info;
+};
+
+struct inode {
+	__u16 i_mode;
+	struct super_block *i_sb;
+	unsigned long i_ino;
+	__u32 i_rdev;
+	__u32 i_generation;
+};
+
+struct dentry {
+	struct dentry *d_parent;
+	struct qstr d_name;
+	struct inode *d_inode;
+	struct super_block *d_sb;
+};
+
+struct vfsmount {
+	struct dentry *mnt_root;
+	struct super_block *mnt_sb;
+};
+
+struct mount {
+	struct mount *mnt_parent;
+	struct dentry *mnt_mountpoint;
+	struct vfsmount mnt;
+};
+
+struct path {
+	struct vfsmount *mnt;
+	struct dentry *dentry;
+};
+
+struct file {
+	struct path f_path;
+	struct inode *f_inode;
+	unsigned int f_flags;
+	unsigned int f_mode;
+};
+
+struct fs_struct {
+	struct path root;
+};
+
+struct mm_struct {
+	struct file *exe_file;
+};
+
+struct iattr {
+	unsigned int ia_valid;
+};
+
+struct linux_binprm {
+	struct file *file;
+};
+
+struct task_struct {
+	struct task_struct *group_leader;
+	struct task_struct *real_parent;
+	struct bpf_local_storage *bpf_storage;
+	const struct cred *cred;
+	const struct cred *real_cred;
+	struct css_set *cgroups;
+	struct pid *thread_pid;
+	struct mm_struct *mm;
+	struct fs_struct *fs;
+	int pid;
+	int tgid;
+	__u32 self_exec_id;
+	__u64 start_boottime;
+	char comm[16];
+};
+
+/* Task-local storage, for the look-up of last resort in identity.bpf.h. */
+struct hlist_node {
+	struct hlist_node *next;
+};
+
+struct hlist_head {
+	struct hlist_node *first;
+};
+
+struct bpf_map {
+	__u32 id;
+};
+
+struct bpf_local_storage_map {
+	struct bpf_map map;
+};
+
+struct bpf_local_storage_data {
+	struct bpf_local_storage_map *smap;
+	__u8 data[1];
+};
+
+struct bpf_local_storage_elem {
+	struct hlist_node snode;
+	struct bpf_local_storage_data sdata;
+};
+
+struct bpf_local_storage {
+	struct hlist_head list;
+};
+
+/* Sockets. */
+struct in6_addr {
+	union {
+		__u8 u6_addr8[16];
+	} in6_u;
+};
+
+struct sock_common {
+	__u32 skc_daddr;
+	__u16 skc_dport;
+	__u16 skc_family;
+	struct in6_addr skc_v6_daddr;
+};
+
+struct sock {
+	struct sock_common __sk_common;
+	__u16 sk_type;
+	__u16 sk_protocol;
+};
+
+struct socket {
+	short type;
+	struct sock *sk;
+};
+
+struct sockaddr_un {
+	__u16 sun_family;
+	char sun_path[108];
+};
+
+struct unix_address {
+	int len;
+	struct sockaddr_un name[1];
+};
+
+struct unix_sock {
+	struct unix_address *addr;
+	struct path path;
+};
+
+struct msghdr {
+	void *msg_name;
+	int msg_namelen;
+	unsigned int msg_flags;
+};
+
+/* fs/overlayfs/ovl_entry.h: the credentials that overlayfs works under in the layers. Module or built in. */
+struct ovl_fs {
+	const struct cred *creator_cred;
+};
+
+/* Contexts of the iterators. */
+struct seq_file;
+
+struct bpf_iter_meta {
+	struct seq_file *seq;
+};
+
+struct bpf_iter__task {
+	struct bpf_iter_meta *meta;
+	struct task_struct *task;
+};
+
+struct bpf_iter__task_file {
+	struct bpf_iter_meta *meta;
+	struct task_struct *task;
+	__u32 fd;
+	struct file *file;
+};
+
+#pragma clang attribute pop
+
+struct sockaddr;
+struct user_namespace;
+struct kernel_siginfo;
+struct mnt_idmap;
+union bpf_attr;
+
+#endif
