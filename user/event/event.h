@@ -110,19 +110,21 @@ int event_parse_fence_id(const char *text, uint64_t *ret_id);
 #define EVENT_GAP_INTERVAL_NS 100000000ULL /* between gap records, so that a flood is not doubled */
 
 struct event_tracker {
+	uint64_t first;	    /* lowest number that concerns this tracker */
 	uint64_t next;	    /* everything below is received or missing */
-	uint64_t highest;   /* highest number seen */
+	uint64_t highest;   /* highest number known to be given out */
 	uint64_t received;
 	uint64_t missing;   /* passed out of the window unseen */
 	uint64_t lost;	    /* by the kernel's count, since the start */
 	uint64_t lost_base; /* that count at the start */
 	uint64_t reported;  /* given out in gaps */
-	uint64_t repeated;  /* numbers seen twice, or from before the start: a fault of the source, else 0 */
-	uint64_t gap_ns;    /* CLOCK_MONOTONIC of the last gap */
+	uint64_t repeated;  /* seen twice, or too late: a fault of the source, else 0 */
+	uint64_t gap_from;  /* what is lost from now on has this number or a higher one */
+	uint64_t gap_ns;    /* CLOCK_MONOTONIC of the last gap, 0: none yet */
 	uint64_t seen[EVENT_TRACKER_WINDOW / 64];
 };
 
-/* What is to be reported as lost: count events, somewhere among the numbers first..last. */
+/* What is to be reported as lost: count events among the numbers first..last. */
 struct event_gap {
 	uint32_t count;
 	uint64_t first, last;
@@ -140,19 +142,18 @@ bool event_tracker_see(struct event_tracker *tracker, const struct cordon_event 
 		       struct event_gap *ret_gap);
 
 /*
- * Takes note of state.lost while nothing arrives (call it on idle, some times a second). Returns true when a gap is
- * due. now_ns is CLOCK_MONOTONIC.
+ * Takes note of state.seq and state.lost while nothing arrives (call it on idle, some times a second). Returns true
+ * when a gap is due. now_ns is CLOCK_MONOTONIC.
  */
-bool event_tracker_poll(struct event_tracker *tracker, uint64_t lost, uint64_t now_ns,
+bool event_tracker_poll(struct event_tracker *tracker, uint64_t numbered, uint64_t lost, uint64_t now_ns,
 			struct event_gap *ret_gap);
 
 /*
- * The end: nothing more can come, the ring is drained, numbered and lost are the final state.seq and state.lost.
- * Whatever was numbered and neither seen nor reported is due now, also what nobody counted as lost. Returns true
- * while a gap is due; call it until false, noting each gap record with event_tracker_see and numbered + 1.
+ * The end: nothing more can come, the ring is drained, numbered is the final state.seq. Whatever was numbered and
+ * neither seen nor reported is due now, also what nobody counted as lost. Returns true while a gap is due. Each gap
+ * record takes a number itself: pass it to event_tracker_see and go on with the new state.seq until this is false.
  */
-bool event_tracker_finish(struct event_tracker *tracker, uint64_t numbered, uint64_t lost,
-			  struct event_gap *ret_gap);
+bool event_tracker_finish(struct event_tracker *tracker, uint64_t numbered, struct event_gap *ret_gap);
 
 /* The gap as an event; ret_event points into gap. */
 void event_make_gap(struct event *ret_event, const struct cordon_fence *fence,

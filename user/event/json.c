@@ -1,0 +1,474 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * An event as a line of JSON, by the table of keys: CORDON_EVENT_KEYS expands into one call a key, in order. No
+ * library and no memory here, this is the path that every event takes. A line always fits: EVENT_LINE_MAX is above
+ * the longest that the limits of names and texts allow, which the tests hold.
+ */
+#include "event/event.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "event/buffer.h"
+#include "event/symbols.h"
+#include "event/time.h"
+
+#define CORDON_X(g, k, d) GROUP_##g,
+enum group { CORDON_EVENT_GROUPS(CORDON_X) };
+#undef CORDON_X
+
+#define CORDON_X(g, k, d) k,
+static const char *const group_keys[] = { CORDON_EVENT_GROUPS(CORDON_X) };
+#undef CORDON_X
+
+enum need { NEED_ALWAYS, NEED_KERNEL, NEED_SET };
+
+struct writer {
+	struct event_buffer b;
+	const struct event *event;
+	enum group group; /* that is open */
+	bool comma;	  /* something stands in it */
+};
+
+/* --- structure ----------------------------------------------------------------------------------------------- */
+
+/* Does this event have the object? */
+static bool group_applies(const struct event *event, enum group group)
+{
+	switch (group) {
+	case GROUP_EVENT:
+	case GROUP_FENCE:
+		return true;
+	case GROUP_PROCESS:
+		return event->raw.pid != 0;
+	case GROUP_FILE:
+		return event->raw.type == CORDON_TYPE_FILE || event->path.p;
+	case GROUP_NET:
+		return event->raw.type == CORDON_TYPE_NET;
+	case GROUP_GUARD:
+		return event->raw.type == CORDON_TYPE_GUARD;
+	}
+	return false;
+}
+
+static void comma_put(struct writer *w)
+{
+	if (w->comma)
+		event_buffer_putc(&w->b, ',');
+	w->comma = true;
+}
+
+/* Closes the object that is open and opens the next. */
+static void group_change(struct writer *w, enum group group)
+{
+	if (w->group != GROUP_EVENT) {
+		event_buffer_putc(&w->b, '}');
+		w->comma = true;
+	}
+	w->group = group;
+	if (group == GROUP_EVENT)
+		return;
+	comma_put(w);
+	event_buffer_putc(&w->b, '"');
+	event_buffer_puts(&w->b, group_keys[group]);
+	event_buffer_puts(&w->b, "\":{");
+	w->comma = false;
+}
+
+/* Is the key to be written into this event? If so its object is open afterwards. */
+static bool group_enter(struct writer *w, enum group group)
+{
+	if (!group_applies(w->event, group))
+		return false;
+	if (w->group != group)
+		group_change(w, group);
+	return true;
+}
+
+static void key_put(struct writer *w, const char *key)
+{
+	comma_put(w);
+	event_buffer_puts(&w->b, key);
+}
+
+/* A key without a value: null where it must be there. */
+static void absent_put(struct writer *w, const char *key, enum need need)
+{
+	if (need == NEED_SET || (need == NEED_KERNEL && !w->event->kernel))
+		return;
+	key_put(w, key);
+	event_buffer_puts(&w->b, "null");
+}
+
+static void quote(struct writer *w)
+{
+	event_buffer_putc(&w->b, '"');
+}
+
+/* --- kinds: put_KIND(writer, "\"key\":", need, value), one for each row of CORDON_EVENT_KINDS ------------------- */
+
+static void word_put(struct writer *w, const char *key, const char *word)
+{
+	key_put(w, key);
+	quote(w);
+	event_buffer_puts(&w->b, word);
+	quote(w);
+}
+
+static void put_UINT(struct writer *w, const char *key, enum need need, uint64_t value)
+{
+	if (need == NEED_SET && !value)
+		return;
+	key_put(w, key);
+	event_buffer_uint(&w->b, value, 1);
+}
+
+static void put_SCHEMA(struct writer *w, const char *key, enum need need, uint64_t value)
+{
+	word_put(w, key, EVENT_SCHEMA);
+}
+
+static void put_BYTES(struct writer *w, const char *key, enum need need, struct event_bytes value)
+{
+	if (!value.p) {
+		absent_put(w, key, need);
+		return;
+	}
+	key_put(w, key);
+	quote(w);
+	event_escape_json(&w->b, value.p, value.n);
+	quote(w);
+}
+
+static void put_CONTEXT(struct writer *w, const char *key, enum need need, const char *value)
+{
+	size_t n = value ? strnlen(value, EVENT_TEXT_MAX) : 0;
+
+	put_BYTES(w, key, need, (struct event_bytes){ value, n });
+}
+
+static void put_DEGRADED(struct writer *w, const char *key, enum need need, const char *value)
+{
+	put_CONTEXT(w, key, need, value);
+}
+
+static void put_DETAIL(struct writer *w, const char *key, enum need need, const char *value)
+{
+	put_CONTEXT(w, key, need, value);
+}
+
+static void put_COMM(struct writer *w, const char *key, enum need need, const char *value)
+{
+	put_BYTES(w, key, need, (struct event_bytes){ value, strnlen(value, sizeof(w->event->raw.comm)) });
+}
+
+static void put_EXIT_CODE(struct writer *w, const char *key, enum need need, int64_t value)
+{
+	if (w->event->raw.op == CORDON_OP_EXIT && value >= 0)
+		put_UINT(w, key, NEED_ALWAYS, (uint64_t)value);
+}
+
+static void put_COLD_START(struct writer *w, const char *key, enum need need, int64_t value)
+{
+	if (w->event->raw.op == CORDON_OP_COLD_START && value >= 0)
+		put_UINT(w, key, NEED_ALWAYS, (uint64_t)value);
+}
+
+static void put_HEX64(struct writer *w, const char *key, enum need need, uint64_t value)
+{
+	char text[EVENT_FENCE_ID_SIZE];
+
+	word_put(w, key, event_format_fence_id(value, text));
+}
+
+static void put_DEC64(struct writer *w, const char *key, enum need need, uint64_t value)
+{
+	if (need == NEED_SET && !value)
+		return;
+	key_put(w, key);
+	quote(w);
+	event_buffer_uint(&w->b, value, 1);
+	quote(w);
+}
+
+static void put_TIME(struct writer *w, const char *key, enum need need, uint64_t value)
+{
+	key_put(w, key);
+	quote(w);
+	event_time_put(&w->b, value);
+	quote(w);
+}
+
+static void put_TYPE(struct writer *w, const char *key, enum need need, unsigned int value)
+{
+	word_put(w, key, event_type_name(value));
+}
+
+static void put_OP(struct writer *w, const char *key, enum need need, unsigned int value)
+{
+	word_put(w, key, event_op_name(value));
+}
+
+static void put_VERDICT(struct writer *w, const char *key, enum need need, unsigned int value)
+{
+	word_put(w, key, event_verdict_name(value));
+}
+
+static void put_RULE(struct writer *w, const char *key, enum need need, unsigned int value)
+{
+	word_put(w, key, event_rule_name(value));
+}
+
+static void put_MODE(struct writer *w, const char *key, enum need need, unsigned int value)
+{
+	if (value == CORDON_MODE_ENFORCE || value == CORDON_MODE_AUDIT)
+		word_put(w, key, value == CORDON_MODE_AUDIT ? "audit" : "enforce");
+	else
+		absent_put(w, key, need);
+}
+
+static void put_ERRNO(struct writer *w, const char *key, enum need need, int32_t value)
+{
+	if (!value) {
+		absent_put(w, key, need);
+		return;
+	}
+	key_put(w, key);
+	quote(w);
+	event_symbol_errno(&w->b, value < 0 ? (int)-(int64_t)value : value);
+	quote(w);
+}
+
+static void exec_id_put(struct writer *w, const char *key, enum need need, uint64_t start_ns, uint32_t seq)
+{
+	if (!start_ns) {
+		absent_put(w, key, need);
+		return;
+	}
+	key_put(w, key);
+	event_buffer_printf(&w->b, "\"%llx-%u\"", (unsigned long long)start_ns, seq);
+}
+
+static void put_EXEC_ID(struct writer *w, const char *key, enum need need, uint64_t value)
+{
+	exec_id_put(w, key, need, value, w->event->raw.exec_seq);
+}
+
+static void put_PARENT_EXEC_ID(struct writer *w, const char *key, enum need need, uint64_t value)
+{
+	exec_id_put(w, key, need, value, w->event->raw.parent_exec_seq);
+}
+
+static void bit_put(struct writer *w, const char *key, unsigned int value, unsigned int bit)
+{
+	if (!(value & bit))
+		return;
+	key_put(w, key);
+	event_buffer_puts(&w->b, "true");
+}
+
+static void put_TRUNCATED(struct writer *w, const char *key, enum need need, unsigned int value)
+{
+	bit_put(w, key, value, CORDON_PATH_TRUNCATED);
+}
+
+static void put_DISCONNECTED(struct writer *w, const char *key, enum need need, unsigned int value)
+{
+	bit_put(w, key, value, CORDON_PATH_DISCONNECTED);
+}
+
+static void put_MAPPED(struct writer *w, const char *key, enum need need, unsigned int value)
+{
+	bit_put(w, key, value, CORDON_NET_MAPPED);
+}
+
+static void put_METADATA(struct writer *w, const char *key, enum need need, unsigned int value)
+{
+	bit_put(w, key, value, CORDON_NET_METADATA);
+}
+
+static void put_DEV(struct writer *w, const char *key, enum need need, unsigned int value)
+{
+	if (need == NEED_SET && !value)
+		return;
+	key_put(w, key);
+	quote(w);
+	event_symbol_device(&w->b, value);
+	quote(w);
+}
+
+/* Operations whose flags say something when they are 0, too. */
+static bool file_flags_apply(unsigned int op, unsigned int flags)
+{
+	return flags || op == CORDON_OP_OPEN_READ || op == CORDON_OP_OPEN_WRITE || op == CORDON_OP_MKNOD;
+}
+
+static void put_FILE_FLAGS(struct writer *w, const char *key, enum need need, unsigned int value)
+{
+	if (w->event->raw.type != CORDON_TYPE_FILE || !file_flags_apply(w->event->raw.op, value))
+		return;
+	key_put(w, key);
+	quote(w);
+	event_symbol_file_flags(&w->b, w->event->raw.op, value);
+	quote(w);
+}
+
+static void put_SOCKET_TYPE(struct writer *w, const char *key, enum need need, unsigned int value)
+{
+	if (w->event->raw.op != CORDON_OP_SOCKET)
+		return;
+	key_put(w, key);
+	quote(w);
+	event_symbol_socket_type(&w->b, value);
+	quote(w);
+}
+
+static void put_SIGNAL(struct writer *w, const char *key, enum need need, unsigned int value)
+{
+	if (w->event->raw.op != CORDON_OP_SIGNAL)
+		return;
+	key_put(w, key);
+	quote(w);
+	event_symbol_signal(&w->b, value);
+	quote(w);
+}
+
+static void put_PTRACE(struct writer *w, const char *key, enum need need, unsigned int value)
+{
+	if (w->event->raw.op != CORDON_OP_PTRACE)
+		return;
+	key_put(w, key);
+	quote(w);
+	event_symbol_ptrace(&w->b, value);
+	quote(w);
+}
+
+static void put_FAMILY(struct writer *w, const char *key, enum need need, unsigned int value)
+{
+	key_put(w, key);
+	quote(w);
+	event_symbol_family(&w->b, value);
+	quote(w);
+}
+
+static void put_PROTO(struct writer *w, const char *key, enum need need, unsigned int value)
+{
+	if (need == NEED_SET && !value)
+		return;
+	key_put(w, key);
+	quote(w);
+	event_symbol_protocol(&w->b, w->event->raw.family, value);
+	quote(w);
+}
+
+static bool family_has_addresses(unsigned int family)
+{
+	return family == AF_INET || family == AF_INET6;
+}
+
+static bool has_dst(const struct cordon_event *raw)
+{
+	return raw->op != CORDON_OP_SOCKET && family_has_addresses(raw->family);
+}
+
+static bool has_src(const struct cordon_event *raw)
+{
+	return (raw->net_flags & CORDON_NET_SRC) && family_has_addresses(raw->family);
+}
+
+static bool has_ports(unsigned int proto)
+{
+	return proto != IPPROTO_ICMP && proto != IPPROTO_ICMPV6 && proto != IPPROTO_RAW;
+}
+
+static void address_put(struct writer *w, const char *key, const __u8 *address)
+{
+	const struct cordon_event *raw = &w->event->raw;
+	bool v4 = raw->family == AF_INET || (raw->net_flags & CORDON_NET_MAPPED);
+	char text[INET6_ADDRSTRLEN];
+
+	if (inet_ntop(v4 ? AF_INET : AF_INET6, v4 ? address + 12 : address, text, sizeof(text)))
+		word_put(w, key, text);
+}
+
+static void put_DST(struct writer *w, const char *key, enum need need, const __u8 *value)
+{
+	if (has_dst(&w->event->raw))
+		address_put(w, key, value);
+}
+
+static void put_SRC(struct writer *w, const char *key, enum need need, const __u8 *value)
+{
+	if (has_src(&w->event->raw))
+		address_put(w, key, value);
+}
+
+static void put_DPORT(struct writer *w, const char *key, enum need need, unsigned int value)
+{
+	if (has_dst(&w->event->raw) && has_ports(w->event->raw.proto))
+		need = NEED_ALWAYS;
+	put_UINT(w, key, need, value);
+}
+
+static void put_SPORT(struct writer *w, const char *key, enum need need, unsigned int value)
+{
+	if (has_src(&w->event->raw) && has_ports(w->event->raw.proto))
+		need = NEED_ALWAYS;
+	put_UINT(w, key, need, value);
+}
+
+/* --- the line ------------------------------------------------------------------------------------------------ */
+
+static void keys_put(struct writer *w, const struct event_context *context)
+{
+	const struct event *event = w->event;
+	const struct cordon_event *raw = &event->raw;
+
+#define CORDON_X(group, key, kind, source, need, doc)                                              \
+	if (group_enter(w, GROUP_##group))                                                         \
+		put_##kind(w, "\"" #key "\":", NEED_##need, source);
+	CORDON_EVENT_KEYS(CORDON_X)
+#undef CORDON_X
+}
+
+size_t event_format_json(char ret_line[EVENT_LINE_MAX], const struct event_context *context,
+			 const struct event *event)
+{
+	static const struct event_context nothing;
+	struct writer w = { .b = { .p = ret_line, .size = EVENT_LINE_MAX }, .event = event, .group = GROUP_EVENT };
+
+	event_buffer_putc(&w.b, '{');
+	keys_put(&w, context ? context : &nothing);
+	if (w.group != GROUP_EVENT)
+		event_buffer_putc(&w.b, '}');
+	event_buffer_puts(&w.b, "}\n");
+	return w.b.n;
+}
+
+static int text_write(FILE *out, bool color, const char *line, size_t size)
+{
+	struct event_record record;
+	int r = event_record_parse(line, size, &record, NULL);
+
+	if (r < 0)
+		return r;
+	r = event_record_write(out, EVENT_TEXT, color, &record, line, size);
+	event_record_clear(&record);
+	return r;
+}
+
+int event_write(FILE *out, enum event_format format, bool color, const struct event_context *context,
+		const struct event *event)
+{
+	char line[EVENT_LINE_MAX];
+	size_t n = event_format_json(line, context, event);
+
+	if (format == EVENT_TEXT)
+		return text_write(out, color, line, n);
+	errno = 0;
+	if (fwrite(line, 1, n, out) == n)
+		return 0;
+	return errno ? -errno : -EIO;
+}
