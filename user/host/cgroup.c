@@ -40,8 +40,7 @@ static void mountinfo_unescape(char *text)
 	*to = '\0';
 }
 
-/* Splits one line of mountinfo: root, mount point and type point into it. */
-static bool mountinfo_split(char *line, char **ret_root, char **ret_point, char **ret_type)
+bool host_mountinfo_split(char *line, char **ret_root, char **ret_point, char **ret_type)
 {
 	char *state, *field, *type = strstr(line, " - ");
 	int i;
@@ -71,7 +70,7 @@ enum host_cgroup_layout host_cgroup_find(char *ret_mount)
 	size_t size = 0;
 
 	while (file && getline(&line, &size, file) > 0) {
-		if (!mountinfo_split(line, &root, &point, &type))
+		if (!host_mountinfo_split(line, &root, &point, &type))
 			continue;
 		if (!strcmp(type, "cgroup"))
 			v1 = true;

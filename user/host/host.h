@@ -51,7 +51,11 @@ int host_cgroup_open(const char *path, struct host_cgroup *ret_cgroup, struct er
  */
 int host_cgroup_of_pid(pid_t pid, char *ret_path, size_t size, struct error *error);
 
-/* Init pid of a running container by id (prefix) or name: podman, then docker. Runs their CLI with a time limit. */
+/*
+ * Init pid and full id (65 bytes hold it) of a running container by id (prefix) or name: podman, then docker. Runs their
+ * CLI, at most 10 s each. -EINVAL no such name can be, -ENOENT no engine or no such container, -ESRCH not running,
+ * -ETIMEDOUT, -EIO the engine's own failure, -EPROTO an answer that is none.
+ */
 int host_container_pid(const char *container, pid_t *ret_pid, char *ret_id, size_t id_size, struct error *error);
 
 /*
@@ -76,22 +80,25 @@ void host_cgroup_close(struct host_cgroup *cgroup); /* takes a closed or zeroed 
 
 /* --- what this host can enforce ------------------------------------------------------------------------------- */
 
+/* In the order of the doctor's table: the first lack is the one to begin with. */
 enum host_fact {
 	HOST_KERNEL,	 /* 6.1 or later */
+	HOST_CAPS,	 /* CAP_SYS_ADMIN (with it CAP_BPF, CAP_PERFMON, CAP_NET_ADMIN), in the host's user namespace */
 	HOST_BTF,	 /* /sys/kernel/btf/vmlinux */
 	HOST_BPF_LSM,	 /* bpf in /sys/kernel/security/lsm -> attach as lsm; else as fmod_ret */
-	HOST_FMOD_RET,	 /* trampolines: security_file_open is in BTF and kallsyms, and the arch supports them */
-	HOST_CGROUP,	 /* cgroup v2 mount */
+	HOST_FMOD_RET,	 /* trampolines (both attach types need them), and a program loads on security_file_open */
+	HOST_SECURITY_PATH, /* path hooks exist */
+	HOST_JIT,	 /* bpf_loop and trampolines need it */
 	HOST_RINGBUF,	 /* BPF_MAP_TYPE_RINGBUF can be made */
 	HOST_TASK_STORAGE,
+	HOST_CGROUP,	 /* cgroup v2 mount, seen from the host's cgroup namespace, takes programs */
 	HOST_BPFFS,	 /* bpffs at /sys/fs/bpf */
-	HOST_CAPS,	 /* CAP_BPF/CAP_SYS_ADMIN, CAP_NET_ADMIN, CAP_PERFMON ... effective */
 	HOST_LOCKDOWN,	 /* not confidentiality */
 	HOST_MEMLOCK,	 /* enough, or not accounted (>= 5.11) */
-	HOST_SECURITY_PATH, /* path hooks exist */
 	HOST_FACT_COUNT
 };
 
+/* NOTE: worth saying, but no lack; also what could not be seen. */
 enum host_status { HOST_OK, HOST_NOTE, HOST_LACK };
 
 /* `need` bits: what a lack takes away. */
@@ -109,9 +116,15 @@ struct host_report {
 	unsigned int lost;	    /* union of need over the lacks: 0 can enforce all */
 };
 
-/* Looks only; changes nothing. Loads no program but may make and drop maps when privileged. */
+/*
+ * Looks only; changes and attaches nothing. When privileged it makes and drops two maps and loads and drops programs of
+ * two instructions. Leaves no memory behind.
+ */
 void host_probe(struct host_report *ret_report);
 const char *host_fact_name(enum host_fact fact);
+
+/* "NAME FOUND; REMEDY": what doctor and a refusal say of one fact. */
+void host_report_line(const struct host_report *report, enum host_fact fact, char *ret_line, size_t size);
 
 /* The first lack as one line with its remedy, for `cordon run` to refuse with; returns -ENOTSUP, 0 if none. */
 int host_report_refuse(const struct host_report *report, struct error *error);

@@ -4,6 +4,7 @@
 #define CORDON_HOST_INTERNAL_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #define HOST_CGROUP_DIR "cordon" /* MOUNT/cordon holds the cgroups that we make */
@@ -19,5 +20,30 @@ int host_cgroup_fd_id(int fd, uint64_t *ret_id);
 
 /* Is path top itself or something below it? By text: both canonical. */
 bool host_path_below(const char *path, const char *top);
+
+/* Splits one line of mountinfo in place; the parts point into it, octal escapes undone. */
+bool host_mountinfo_split(char *line, char **ret_root, char **ret_point, char **ret_type);
+
+/* How long a container engine may take to answer; tests shorten it. */
+extern unsigned int container_timeout_ms;
+
+/*
+ * BTF type ids of the kernel functions names[0..n); 0 for one that is not there. 0, -ENOENT when
+ * the kernel has no readable BTF, -EBADMSG when it is not understood to the end (what was found
+ * until then is valid).
+ */
+int btf_scan_kernel(const char *const *names, uint32_t *ret_ids, size_t n);
+int btf_scan_data(const void *data, size_t size, const char *const *names, uint32_t *ret_ids,
+		  size_t n);
+
+/*
+ * Trials by bpf(2): 0 it works, else -errno (-EPERM mostly says nothing but that privilege is
+ * missing).
+ */
+int bpf_try_ring_buffer(void);
+int bpf_try_task_storage(void);
+int bpf_try_cgroup_program(void);
+int bpf_try_lsm_program(uint32_t btf_id);      /* of bpf_lsm_HOOK */
+int bpf_try_fmod_ret_program(uint32_t btf_id); /* of security_HOOK */
 
 #endif

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Finds functions by name in the kernel's own type information, /sys/kernel/btf/vmlinux, in one pass over the file and
+ * without a parsed copy: a library's index of some 150,000 types would stay in memory for nothing.
+ *
+ * Privilege: none. The file is the kernel's, but every offset is checked all the same; on any doubt nothing is found.
+ */
+#include "host/internal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/btf.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "util/util.h"
+
+#define BTF_FILE "/sys/kernel/btf/vmlinux"
+#define BTF_SIZE_MAX (256u << 20)
+
+/* Copies the file into pages of their own, which munmap gives back at once. */
+static void *file_read(int fd, size_t size)
+{
+	void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	ssize_t r = 1;
+	size_t n = 0;
+
+	if (p == MAP_FAILED)
+		return NULL;
+	while (n < size && r > 0) {
+		r = read(fd, (char *)p + n, size - n);
+		n += r > 0 ? (size_t)r : 0;
+	}
+	if (n == size)
+		return p;
+	munmap(p, size);
+	return NULL;
+}
+
+/* Kernels from 6.16 on let the file itself be mapped. */
+static void *file_map(const char *path, size_t *ret_size)
+{
+	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
+	struct stat st;
+	void *p;
+
+	if (fd < 0 || fstat(fd, &st) || st.st_size <= 0 || st.st_size > BTF_SIZE_MAX)
+		return NULL;
+	*ret_size = (size_t)st.st_size;
+	p = mmap(NULL, *ret_size, PROT_READ, MAP_PRIVATE, fd, 0);
+	return p != MAP_FAILED ? p : file_read(fd, *ret_size);
+}
+
+/* Bytes that follow a type's header, by its kind; SIZE_MAX for an unknown kind, behind which nothing can be read. */
+static size_t type_extra(const struct btf_type *type)
+{
+	size_t n = BTF_INFO_VLEN(type->info);
+
+	switch (BTF_INFO_KIND(type->info)) {
+	case BTF_KIND_INT:
+	case BTF_KIND_VAR:
+	case BTF_KIND_DECL_TAG:
+		return sizeof(uint32_t);
+	case BTF_KIND_ARRAY:
+		return sizeof(struct btf_array);
+	case BTF_KIND_STRUCT:
+	case BTF_KIND_UNION:
+		return n * sizeof(struct btf_member);
+	case BTF_KIND_ENUM:
+		return n * sizeof(struct btf_enum);
+	case BTF_KIND_ENUM64:
+		return n * 3 * sizeof(uint32_t);
+	case BTF_KIND_FUNC_PROTO:
+		return n * sizeof(struct btf_param);
+	case BTF_KIND_DATASEC:
+		return n * sizeof(struct btf_var_secinfo);
+	case BTF_KIND_PTR:
+	case BTF_KIND_FWD:
+	case BTF_KIND_TYPEDEF:
+	case BTF_KIND_VOLATILE:
+	case BTF_KIND_CONST:
+	case BTF_KIND_RESTRICT:
+	case BTF_KIND_FUNC:
+	case BTF_KIND_FLOAT:
+	case BTF_KIND_TYPE_TAG:
+		return 0;
+	default:
+		return SIZE_MAX;
+	}
+}
+
+static void match(const char *name, uint32_t id, const char *const *names, uint32_t *ret_ids, size_t n)
+{
+	size_t i;
+
+	for (i = 0; i < n; i++)
+		if (!strcmp(name, names[i]))
+			ret_ids[i] = id;
+}
+
+/* types[0..types_size) and strings[0..strings_size), which ends with NUL. Type ids count from 1. */
+static int scan(const char *types, size_t types_size, const char *strings, size_t strings_size,
+		const char *const *names, uint32_t *ret_ids, size_t n)
+{
+	const struct btf_type *type;
+	size_t at = 0, extra;
+	uint32_t id;
+
+	for (id = 1; at < types_size; id++) {
+		if (types_size - at < sizeof(*type))
+			return -EBADMSG;
+		type = (const void *)(types + at);
+		at += sizeof(*type);
+		extra = type_extra(type);
+		if (extra > types_size - at || type->name_off >= strings_size)
+			return -EBADMSG;
+		at += extra;
+		if (BTF_INFO_KIND(type->info) == BTF_KIND_FUNC)
+			match(strings + type->name_off, id, names, ret_ids, n);
+	}
+	return 0;
+}
+
+int btf_scan_data(const void *data, size_t size, const char *const *names, uint32_t *ret_ids, size_t n)
+{
+	const struct btf_header *header = data;
+	const char *body = data;
+	size_t rest;
+
+	memset(ret_ids, 0, n * sizeof(*ret_ids));
+	if (size < sizeof(*header) || header->magic != BTF_MAGIC || header->hdr_len > size ||
+	    header->hdr_len < sizeof(*header))
+		return -EBADMSG;
+	body += header->hdr_len;
+	rest = size - header->hdr_len;
+	if (header->type_off > rest || header->type_len > rest - header->type_off || header->type_off % 4 ||
+	    header->hdr_len % 4 || header->str_off > rest || header->str_len > rest - header->str_off ||
+	    !header->str_len || body[header->str_off + header->str_len - 1])
+		return -EBADMSG;
+	return scan(body + header->type_off, header->type_len, body + header->str_off, header->str_len, names,
+		    ret_ids, n);
+}
+
+int btf_scan_kernel(const char *const *names, uint32_t *ret_ids, size_t n)
+{
+	size_t size;
+	void *data = file_map(BTF_FILE, &size);
+	int r;
+
+	memset(ret_ids, 0, n * sizeof(*ret_ids));
+	if (!data)
+		return errno == ENOENT ? -ENOENT : -EIO;
+	r = btf_scan_data(data, size, names, ret_ids, n);
+	munmap(data, size);
+	return r;
+}
