@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * `cordon doctor`: what this host can enforce, with the remedy for each lack. Needs no privilege,
+ * but sees more as root. Changes nothing. What it promises is only what can be seen without
+ * attaching: the self-test of every fence has the last word.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "cordon/cli.h"
+#include "host/host.h"
+
+#define FOUND_WIDTH_MAX 60 /* longer findings push their remedy out of line */
+
+struct doctor_options {
+	bool json;
+};
+
+static const struct cli_option doctor_option_rows[] = {
+	{ 0, "json", CLI_FLAG, offsetof(struct doctor_options, json), NULL,
+	  "print one JSON object on stdout", 0, 0, NULL },
+	{ 0, NULL, CLI_FLAG, 0, NULL, NULL, 0, 0, NULL },
+};
+
+static const struct {
+	const char *name, *color;
+} statuses[] = {
+	[HOST_OK] = { "ok", "\033[32m" },
+	[HOST_NOTE] = { "note", "\033[33m" },
+	[HOST_LACK] = { "lack", "\033[31m" },
+};
+
+static const char *yes_no(const struct host_report *report, unsigned int need)
+{
+	return report->lost & need ? "no" : "yes";
+}
+
+static const char *attach_type(const struct host_report *report)
+{
+	return report->use_fmod_ret ? "fmod_ret" : "lsm";
+}
+
+/* --- for people ------------------------------------------------------------------------------- */
+
+static int found_width(const struct host_report *report)
+{
+	size_t n, width = strlen("found");
+	int i;
+
+	for (i = 0; i < HOST_FACT_COUNT; i++) {
+		n = strlen(report->fact[i].found);
+		if (n > width && n <= FOUND_WIDTH_MAX)
+			width = n;
+	}
+	return (int)width;
+}
+
+static int name_width(void)
+{
+	size_t n, width = 0;
+	int i;
+
+	for (i = 0; i < HOST_FACT_COUNT; i++) {
+		n = strlen(host_fact_name(i));
+		width = n > width ? n : width;
+	}
+	return (int)width;
+}
+
+static void print_fact(const struct host_report *report, enum host_fact fact, int name, int found,
+		       bool color)
+{
+	enum host_status status = report->fact[fact].status;
+	const char *remedy = report->fact[fact].remedy;
+
+	printf("%-*s  %s%-6s%s  %-*s%s%s\n", name, host_fact_name(fact),
+	       color ? statuses[status].color : "", statuses[status].name, color ? "\033[0m" : "",
+	       remedy[0] ? found : 0, report->fact[fact].found, remedy[0] ? "  " : "", remedy);
+}
+
+static void print_table(const struct host_report *report)
+{
+	const char *no_color = getenv("NO_COLOR");
+	bool color = isatty(STDOUT_FILENO) && !(no_color && no_color[0]);
+	int i, name = name_width(), found = found_width(report);
+
+	printf("%-*s  %-6s  %-*s  %s\n", name, "fact", "status", found, "found", "remedy");
+	for (i = 0; i < HOST_FACT_COUNT; i++)
+		print_fact(report, i, name, found, color);
+	printf("\nthis host can enforce: files %s, network %s; attach type %s because %s\n",
+	       yes_no(report, HOST_NEED_FILES), yes_no(report, HOST_NEED_NETWORK),
+	       attach_type(report), report->attach_reason);
+}
+
+/* --- for machines ----------------------------------------------------------------------------- */
+
+static void print_json_string(const char *key, const char *text)
+{
+	printf("\"%s\":\"", key);
+	for (; *text; text++) {
+		unsigned char c = (unsigned char)*text;
+
+		if (c == '"' || c == '\\')
+			printf("\\%c", c);
+		else if (c < 0x20 || c >= 0x7f)
+			printf("\\u%04x", c);
+		else
+			putchar(c);
+	}
+	putchar('"');
+}
+
+static const char *needs(unsigned int need)
+{
+	static const char *const lists[] = { "", "\"files\"", "\"network\"",
+					     "\"files\",\"network\"" };
+
+	return lists[need & (HOST_NEED_FILES | HOST_NEED_NETWORK)];
+}
+
+static void print_json(const struct host_report *report)
+{
+	int i;
+
+	printf("{\"files\":%s,\"network\":%s,", report->lost & HOST_NEED_FILES ? "false" : "true",
+	       report->lost & HOST_NEED_NETWORK ? "false" : "true");
+	print_json_string("attach", attach_type(report));
+	putchar(',');
+	print_json_string("attach_reason", report->attach_reason);
+	printf(",\"facts\":[");
+	for (i = 0; i < HOST_FACT_COUNT; i++) {
+		printf("%s{", i ? "," : "");
+		print_json_string("fact", host_fact_name(i));
+		putchar(',');
+		print_json_string("status", statuses[report->fact[i].status].name);
+		putchar(',');
+		print_json_string("found", report->fact[i].found);
+		putchar(',');
+		print_json_string("remedy", report->fact[i].remedy);
+		printf(",\"lost\":[%s]}", needs(report->fact[i].need));
+	}
+	printf("]}\n");
+}
+
+static int fail_lacks(const struct host_report *report)
+{
+	char line[512];
+	int i;
+
+	for (i = 0; i < HOST_FACT_COUNT; i++) {
+		if (report->fact[i].status != HOST_LACK)
+			continue;
+		host_report_line(report, i, line, sizeof(line));
+		cli_fail(EXIT_HOST, "%s", line);
+	}
+	return EXIT_HOST;
+}
+
+static int doctor_run(const void *options_, int argc, char **argv)
+{
+	const struct doctor_options *options = options_;
+	struct host_report report;
+
+	(void)argc, (void)argv;
+	host_probe(&report);
+	if (options->json)
+		print_json(&report);
+	else
+		print_table(&report);
+	if (fflush(stdout))
+		return cli_fail(EXIT_FOUND, "cannot write to standard output");
+	return report.lost ? fail_lacks(&report) : EXIT_OK;
+}
+
+const struct cli_verb cli_verb_doctor = {
+	.name = "doctor",
+	.summary = "say what this host can enforce, with the remedy for each lack",
+	.arguments = "",
+	.text = "Looks at the kernel, its BPF and security support, cgroups, mounts and privilege, "
+		"and prints one line "
+		"for each: ok, note (worth knowing, or could not be seen) or lack. The last line "
+		"says whether a fence "
+		"on this host can hold files and network, and how its programs are attached: as "
+		"lsm where bpf is in "
+		"the kernel's LSM list, as fmod_ret where it is not, which needs no reboot.\n"
+		"\n"
+		"Changes nothing and attaches nothing. Exits with 0 when everything can be "
+		"enforced, else with 4 and "
+		"one line on stderr for each lack.",
+	.options = doctor_option_rows,
+	.options_size = sizeof(struct doctor_options),
+	.min_args = 0,
+	.max_args = 0,
+	.run = doctor_run,
+};
