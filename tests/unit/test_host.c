@@ -25,6 +25,8 @@
 #include <time.h>
 
 #include "host/host.h"
+#include "host/internal.h"
+#include "host/probe.h"
 
 #define NOBODY 65534
 
@@ -861,6 +863,391 @@ static void test_process_start(void **state)
 	assert_true(start_ns > 0 && start_ns <= now_ns && now_ns - start_ns < 600ull * 1000000000);
 }
 
+/* --- containers ------------------------------------------------------------------------------- */
+
+#define ID64 "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+
+static const char fake_podman[] =
+	"#!/bin/sh\n"
+	"[ \"$1 $2 $3 $4\" = 'inspect --type container --format' ] || exit 2\n"
+	"case $6 in\n"
+	"good) echo 4242 " ID64 " true ;;\n"
+	"stopped) echo 0 " ID64 " false ;;\n"
+	"garbage) echo 4242 /etc/passwd true ;;\n"
+	"two) echo 4242 " ID64 " true; echo 1 " ID64 " true ;;\n"
+	"flood) head -c 1000000 /dev/zero | tr '\\0' 7 ;;\n"
+	"hang) sleep 1000 ;;\n"
+	"mute) exec >&- 2>&-; sleep 1000 ;;\n"
+	"broken) echo 'Error: the store is locked' >&2; exit 125 ;;\n"
+	"env) [ -z \"$DOCKER_HOST$CORDON_TEST_SECRET\" ] && echo 4242 " ID64 " true ;;\n"
+	"*) echo \"Error: no such container $6\" >&2; exit 125 ;;\n"
+	"esac\n";
+
+/*
+ * In a mount namespace of its own, where the first directory searched holds our engine and no
+ * other.
+ */
+static int with_fake_engine(void (*body)(void))
+{
+	pid_t pid = fork();
+	int status;
+	FILE *file;
+
+	if (pid == 0) {
+		if (unshare(CLONE_NEWNS) || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) ||
+		    mount("tmpfs", "/usr/local/bin", "tmpfs", 0, NULL))
+			_exit(77);
+		file = fopen("/usr/local/bin/podman", "w");
+		fputs(fake_podman, file);
+		fclose(file);
+		chmod("/usr/local/bin/podman", 0755);
+		setenv("DOCKER_HOST", "tcp://elsewhere", 1);
+		setenv("CORDON_TEST_SECRET", "secret", 1);
+		body();
+		_exit(0);
+	}
+	waitpid(pid, &status, 0);
+	return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
+}
+
+static void expect_container(const char *name, int want, const char *says)
+{
+	struct error error = { "" };
+	char id[65];
+	pid_t pid = 0;
+	int r = host_container_pid(name, &pid, id, sizeof(id), &error);
+
+	if (r == want && (r || (pid == 4242 && !strcmp(id, ID64))) && strstr(error.text, says))
+		return;
+	printf("container %s: %d '%s'\n", name, r, error.text);
+	_exit(1);
+}
+
+static void container_cases(void)
+{
+	expect_container("good", 0, "");
+	expect_container("env", 0, "");
+	expect_container("stopped", -ESRCH, "podman start stopped");
+	expect_container("absent", -ENOENT, "no container 'absent'");
+	expect_container("garbage", -EPROTO, "unexpected answer");
+	expect_container("two", -EPROTO, "unexpected answer");
+	expect_container("flood", -EPROTO, "unexpected answer");
+	expect_container("broken", -EIO, "the store is locked");
+	container_timeout_ms = 300;
+	expect_container("hang", -ETIMEDOUT, "no answer");
+	expect_container("mute", -ETIMEDOUT, "no answer");
+}
+
+static void test_container(void **state)
+{
+	(void)state;
+	if (geteuid() || access("/usr/local/bin", F_OK) || !access("/usr/bin/docker", X_OK)) {
+		print_message("skipped: needs root, /usr/local/bin, and no other engine\n");
+		skip();
+	}
+	assert_int_equal(with_fake_engine(container_cases), 0);
+}
+
+static void test_container_names(void **state)
+{
+	static const char *const bad[] = { "",	  "-a",	  "--format", "a b",	 "a;b",
+					   "a/b", "$(x)", "a\nb",     "\xc3\xa4" };
+	char id[65];
+	pid_t pid;
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < ARRAY_SIZE(bad); i++)
+		assert_int_equal(host_container_pid(bad[i], &pid, id, sizeof(id), NULL), -EINVAL);
+}
+
+/* --- the probe -------------------------------------------------------------------------------- */
+
+/* A host that can do everything. */
+static struct probe_facts good_host(void)
+{
+	struct probe_facts facts = {
+		.release = "6.12.117+deb13-cloud-amd64",
+		.major = 6,
+		.minor = 12,
+		.bpf_lsm_hooks = PROBE_YES,
+		.security_hooks = PROBE_YES,
+		.path_hooks = PROBE_YES,
+		.trampolines = PROBE_YES,
+		.securityfs = true,
+		.lsm_list = "lockdown,capability,landlock,yama,apparmor,bpf",
+		.lockdown = "none",
+		.caps = UINT64_MAX,
+		.cgroup_layout = HOST_CGROUP_V2,
+		.cgroup_mount = "/sys/fs/cgroup",
+		.controllers = "cpu memory pids",
+		.bpffs = true,
+		.jit = 1,
+		.memlock_bytes = 8 << 20,
+	};
+
+	return facts;
+}
+
+static void expect_lack(const struct probe_facts *facts, unsigned int lost, const char *line)
+{
+	struct host_report report;
+	struct error error = { "" };
+
+	probe_judge(facts, &report);
+	assert_int_equal(report.lost, lost);
+	assert_int_equal(host_report_refuse(&report, &error), lost ? -ENOTSUP : 0);
+	assert_string_equal(error.text, line);
+}
+
+#define FILES HOST_NEED_FILES
+#define NETWORK HOST_NEED_NETWORK
+
+static void test_judge_good(void **state)
+{
+	struct probe_facts facts = good_host();
+	struct host_report report;
+	int i;
+
+	(void)state;
+	expect_lack(&facts, 0, "");
+	probe_judge(&facts, &report);
+	assert_false(report.use_fmod_ret);
+	for (i = 0; i < HOST_FACT_COUNT; i++) {
+		assert_int_equal(report.fact[i].status, HOST_OK);
+		assert_string_equal(report.fact[i].remedy, "");
+		assert_string_not_equal(report.fact[i].found, "");
+	}
+}
+
+static void test_judge_kernel(void **state)
+{
+	struct probe_facts facts = good_host();
+
+	(void)state;
+	strcpy(facts.release, "5.10.0-46-cloud-amd64");
+	facts.major = 5;
+	facts.minor = 10;
+	expect_lack(&facts, FILES | NETWORK,
+		    "kernel 5.10.0: below 6.1, the oldest that Cordon enforces on; boot a 6.1 or "
+		    "later kernel");
+	facts.major = 6;
+	facts.minor = 0;
+	strcpy(facts.release, "6.0.19");
+	expect_lack(&facts, FILES | NETWORK,
+		    "kernel 6.0.19: below 6.1, the oldest that Cordon enforces on; boot a 6.1 or "
+		    "later kernel");
+	facts.minor = 1;
+	expect_lack(&facts, 0, "");
+}
+
+/*
+ * The silent non-enforcement: an lsm program where bpf is not in the list attaches and never fires.
+ */
+static void test_judge_attach_type(void **state)
+{
+	struct probe_facts facts = good_host();
+	struct host_report report;
+
+	(void)state;
+	strcpy(facts.lsm_list, "landlock,lockdown,yama,apparmor,bpfx,xbpf");
+	probe_judge(&facts, &report);
+	assert_true(report.use_fmod_ret);
+	assert_int_equal(report.lost, 0);
+	assert_int_equal(report.fact[HOST_BPF_LSM].status, HOST_NOTE);
+	facts.lsm_list[0] = '\0'; /* unknown */
+	probe_judge(&facts, &report);
+	assert_true(report.use_fmod_ret);
+	assert_int_equal(report.lost, 0);
+	strcpy(facts.lsm_list, "bpf");
+	probe_judge(&facts, &report);
+	assert_false(report.use_fmod_ret);
+	facts.try_lsm_program = -EINVAL;
+	probe_judge(&facts, &report);
+	assert_true(report.use_fmod_ret);
+	assert_int_equal(report.lost, 0);
+	facts.try_fmod_ret_program = -EINVAL;
+	probe_judge(&facts, &report);
+	assert_int_equal(report.lost, FILES);
+}
+
+static void test_judge_hooks(void **state)
+{
+	struct probe_facts facts = good_host();
+
+	(void)state;
+	facts.trampolines = PROBE_NO;
+	expect_lack(
+		&facts, FILES,
+		"fmod_ret no trampolines: this kernel lacks ftrace direct calls "
+		"(register_ftrace_direct); boot a "
+		"kernel with CONFIG_DYNAMIC_FTRACE_WITH_DIRECT_CALLS=y (on arm64: 6.4 or later)");
+	facts.trampolines = PROBE_UNKNOWN;
+	expect_lack(&facts, 0, "");
+	facts.path_hooks = PROBE_NO;
+	expect_lack(&facts, FILES,
+		    "path hooks missing: no security_path_mknod; boot a kernel built with "
+		    "CONFIG_SECURITY_PATH=y "
+		    "(AppArmor or Landlock select it)");
+	facts = good_host();
+	facts.btf = -ENOENT;
+	facts.bpf_lsm_hooks = facts.security_hooks = facts.path_hooks = facts.trampolines =
+		PROBE_UNKNOWN;
+	facts.try_lsm_program = facts.try_fmod_ret_program = PROBE_NOT_TRIED;
+	expect_lack(&facts, FILES | NETWORK,
+		    "BTF missing: no /sys/kernel/btf/vmlinux; boot a kernel built with "
+		    "CONFIG_DEBUG_INFO_BTF=y");
+}
+
+static void test_judge_privilege(void **state)
+{
+	struct probe_facts facts = good_host();
+
+	(void)state;
+	facts.caps = 1ull << 39 | 1ull << 12; /* CAP_BPF, CAP_NET_ADMIN */
+	facts.try_ring_buffer = facts.try_task_storage = facts.try_cgroup_program = -EPERM;
+	facts.try_lsm_program = facts.try_fmod_ret_program = -EPERM;
+	expect_lack(&facts, FILES | NETWORK,
+		    "capabilities missing: CAP_PERFMON, CAP_SYS_ADMIN; run as root or with "
+		    "CAP_BPF, CAP_PERFMON, "
+		    "CAP_NET_ADMIN and CAP_SYS_ADMIN");
+	facts = good_host();
+	facts.user_namespace = true;
+	expect_lack(&facts, FILES | NETWORK,
+		    "capabilities of a user namespace, where they do not count for BPF; run in the "
+		    "host's user "
+		    "namespace (a container with --privileged and --userns=host)");
+	facts = good_host();
+	strcpy(facts.lockdown, "confidentiality");
+	expect_lack(&facts, FILES | NETWORK,
+		    "lockdown confidentiality: BPF programs may not read kernel memory; boot with "
+		    "lockdown=integrity, or without lockdown=");
+}
+
+static void test_judge_bpf(void **state)
+{
+	struct probe_facts facts = good_host();
+
+	(void)state;
+	facts.bpffs = false;
+	expect_lack(&facts, FILES | NETWORK,
+		    "bpffs not mounted at /sys/fs/bpf; mount -t bpf bpf /sys/fs/bpf");
+	facts = good_host();
+	facts.jit = 0;
+	expect_lack(
+		&facts, FILES | NETWORK,
+		"BPF JIT off: bpf_loop and trampolines need it; sysctl net.core.bpf_jit_enable=1");
+	facts = good_host();
+	facts.try_task_storage = -EINVAL;
+	expect_lack(
+		&facts, FILES,
+		"task storage cannot be made: Invalid argument; boot a 6.1 or later kernel built "
+		"with CONFIG_BPF_SYSCALL=y");
+	facts = good_host();
+	facts.try_ring_buffer = -ENOSYS;
+	expect_lack(&facts, FILES | NETWORK,
+		    "ring buffer cannot be made: Function not implemented; boot a 6.1 or later "
+		    "kernel built with "
+		    "CONFIG_BPF_SYSCALL=y");
+}
+
+static void test_judge_cgroup(void **state)
+{
+	struct probe_facts facts = good_host();
+
+	(void)state;
+	facts.cgroup_layout = HOST_CGROUP_HYBRID;
+	expect_lack(&facts, 0, "");
+	facts.try_cgroup_program = -EINVAL;
+	expect_lack(&facts, NETWORK,
+		    "cgroup v2 takes no programs: Invalid argument; boot a kernel built with "
+		    "CONFIG_CGROUP_BPF=y");
+	facts.cgroup_private = true;
+	expect_lack(&facts, FILES | NETWORK,
+		    "cgroup v2 seen through a private cgroup namespace, which hides the host's; "
+		    "start the container "
+		    "with --cgroupns=host, or nsenter --cgroup --target 1");
+	facts.cgroup_layout = HOST_CGROUP_NONE;
+	expect_lack(&facts, FILES | NETWORK,
+		    "cgroup v2 not mounted; mount -t cgroup2 cgroup2 /sys/fs/cgroup");
+}
+
+/* On the kernel at hand: whatever it is, the report is complete and consistent. */
+static void test_probe(void **state)
+{
+	struct host_report report;
+	struct error error = { "" };
+	unsigned int lost = 0;
+	int i;
+
+	(void)state;
+	host_probe(&report);
+	for (i = 0; i < HOST_FACT_COUNT; i++) {
+		assert_string_not_equal(host_fact_name(i), "?");
+		assert_string_not_equal(report.fact[i].found, "");
+		assert_int_equal(report.fact[i].status == HOST_LACK, report.fact[i].need != 0);
+		assert_int_equal(report.fact[i].status == HOST_OK, !report.fact[i].remedy[0]);
+		lost |= report.fact[i].need;
+	}
+	assert_int_equal(report.lost, lost);
+	assert_string_not_equal(report.attach_reason, "");
+	assert_int_equal(host_report_refuse(&report, &error), lost ? -ENOTSUP : 0);
+}
+
+/* What `cordon run` must not keep: the type information of the kernel, some 6 MiB. */
+static void test_probe_memory(void **state)
+{
+	struct host_report report;
+	long before, after, ignored;
+	FILE *file;
+
+	(void)state;
+	host_probe(&report);
+	file = fopen("/proc/self/statm", "r");
+	assert_int_equal(fscanf(file, "%ld %ld", &ignored, &before), 2);
+	fclose(file);
+	host_probe(&report);
+	file = fopen("/proc/self/statm", "r");
+	assert_int_equal(fscanf(file, "%ld %ld", &ignored, &after), 2);
+	fclose(file);
+	assert_true((after - before) * sysconf(_SC_PAGESIZE) < 256 << 10);
+}
+
+/*
+ * Cut short and bent type information is refused, not read beyond its end (the sanitizers watch).
+ */
+static void test_btf_malformed(void **state)
+{
+	static const char *const names[] = { "int" };
+	unsigned int words[] = {
+		0x0001eb9f, 24,	     0, 16, 16, 5, /* header */
+		1,	    1 << 24, 4, 32,	   /* "int"; its encoding is the last word */
+		0x746e6900, 0
+	};
+	uint32_t ids[1];
+	char *copy;
+	size_t n, i;
+
+	(void)state;
+	for (n = 0; n <= sizeof(words); n++) {
+		copy = malloc(n ? n : 1);
+		memcpy(copy, words, n);
+		btf_scan_data(copy, n, names, ids, 1);
+		free(copy);
+	}
+	for (i = 0; i < ARRAY_SIZE(words); i++) {
+		unsigned int saved = words[i];
+
+		copy = malloc(sizeof(words));
+		words[i] = 0xffffffff;
+		memcpy(copy, words, sizeof(words));
+		btf_scan_data(copy, sizeof(words), names, ids, 1);
+		assert_int_equal(ids[0], 0); /* an int is no function */
+		words[i] = saved;
+		free(copy);
+	}
+}
+
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -899,6 +1286,18 @@ int main(void)
 		T(test_go_after_death),
 		T(test_parent_killed),
 		T(test_process_start),
+		T(test_container),
+		T(test_container_names),
+		T(test_judge_good),
+		T(test_judge_kernel),
+		T(test_judge_attach_type),
+		T(test_judge_hooks),
+		T(test_judge_privilege),
+		T(test_judge_bpf),
+		T(test_judge_cgroup),
+		T(test_probe),
+		T(test_probe_memory),
+		T(test_btf_malformed),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
