@@ -42,6 +42,7 @@
 
 #define DEBUG_EXIT_PORT 0xf4 /* the host's isa-debug-exit device */
 #define DEVICE_WAIT_MS	10000
+#define CODE_TIMEOUT	(-2)
 #define JOB_MAX_BYTES	(1 << 20)
 
 static char job[JOB_MAX_BYTES];
@@ -299,8 +300,11 @@ static void mount_file_systems(void)
 	mount_or_fail("tmpfs", "/dev/shm", "tmpfs", MS_NOSUID | MS_NODEV, "mode=1777");
 	mount_or_fail("tmpfs", "/run", "tmpfs", MS_NOSUID | MS_NODEV, "mode=0755");
 	mount_or_fail("tmpfs", "/tmp", "tmpfs", MS_NOSUID | MS_NODEV, "mode=1777");
-	mount_or_fail("cgroup2", "/sys/fs/cgroup", "cgroup2", MS_NOSUID | MS_NODEV | MS_NOEXEC,
-		      NULL);
+	/* Options as systemd's, where the kernel knows them. */
+	if (mount("cgroup2", "/sys/fs/cgroup", "cgroup2", MS_NOSUID | MS_NODEV | MS_NOEXEC,
+		  "nsdelegate,memory_recursiveprot") < 0)
+		mount_or_fail("cgroup2", "/sys/fs/cgroup", "cgroup2",
+			      MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL);
 	mount_if_possible("/sys/fs/bpf", "bpf", MS_NOSUID | MS_NODEV | MS_NOEXEC);
 	mount_if_possible("/sys/kernel/security", "securityfs", MS_NOSUID | MS_NODEV | MS_NOEXEC);
 	mount_if_possible("/sys/kernel/debug", "debugfs", MS_NOSUID | MS_NODEV | MS_NOEXEC);
@@ -370,6 +374,32 @@ static void loopback_up(void)
 	close(fd);
 }
 
+/* The settings that Debian's systemd makes at boot, and an identity for the machine. */
+static void set_up_system(void)
+{
+	static const char *const settings[][2] = {
+		{ "/proc/sys/fs/protected_hardlinks", "1" },
+		{ "/proc/sys/fs/protected_symlinks", "1" },
+		{ "/proc/sys/fs/protected_fifos", "1" },
+		{ "/proc/sys/fs/protected_regular", "2" },
+		{ "/proc/sys/net/ipv4/ping_group_range", "0 2147483647" },
+		{ "/proc/sys/kernel/sysrq", "1" },
+	};
+	char uuid[64], id[64], *to = id;
+
+	sethostname("cordon-vm", 9);
+	for (size_t i = 0; i < sizeof(settings) / sizeof(*settings); i++)
+		write_text(settings[i][0], settings[i][1]);
+	if (!read_line("/proc/sys/kernel/random/uuid", uuid, sizeof(uuid)))
+		return;
+	for (const char *from = uuid; *from; from++)
+		if (*from != '-')
+			*to++ = *from;
+	*to++ = '\n';
+	*to = '\0';
+	write_text("/etc/machine-id", id);
+}
+
 /* Every controller that there is, for the children of the root cgroup. */
 static void enable_controllers(void)
 {
@@ -405,16 +435,15 @@ static void __attribute__((noreturn)) exec_command(int out)
 	_exit(errno == ENOENT ? 127 : 126);
 }
 
-/* Copies what the pipe holds; false at its end. */
+/* Copies what the pipe holds, 1 MiB at most, since its writer may never stop; false at its end. */
 static bool relay(int from, int port)
 {
 	char data[65536];
-	ssize_t len;
+	ssize_t len = 1;
 
-	while ((len = read(from, data, sizeof(data))) > 0)
-		if (port >= 0)
-			write_all(port, data, len);
-	return len < 0 && (errno == EAGAIN || errno == EINTR);
+	for (int i = 0; i < 16 && (len = read(from, data, sizeof(data))) > 0; i++)
+		write_all(port, data, len);
+	return len > 0 || (len < 0 && (errno == EAGAIN || errno == EINTR));
 }
 
 /* Reaps every child; gives true and the command's code once the command is among them. */
@@ -433,18 +462,40 @@ static bool reap(pid_t command, int *ret_code)
 	return ended;
 }
 
-/* Runs the command to its end, relaying its output as it comes. */
-static int run_command(void)
+static long long uptime_ms(void)
 {
+	struct timespec now;
+
+	clock_gettime(CLOCK_BOOTTIME, &now);
+	return now.tv_sec * 1000LL + now.tv_nsec / 1000000;
+}
+
+/* For whoever wonders where a command hangs: the processes, and in the kernel log the blocked ones. */
+static void show_hang(int port)
+{
+	char *const argv[] = { "/bin/ps", "-N",  "--ppid", "2", "-p", "2",
+			       "-wwo",	  "pid,ppid,user:10,stat,etimes,wchan:24,args", NULL };
+	static const char title[] = "\nvm: time is up; the guest's processes:\n";
+
+	write_all(port, title, sizeof(title) - 1);
+	run_program(argv, port);
+	write_text("/proc/sysrq-trigger", "w");
+}
+
+/*
+ * Runs the command to its end, relaying its output as it comes, and gives its code, or CODE_TIMEOUT
+ * once the machine has been up for the job's time. The host keeps a longer clock of its own.
+ */
+static int run_command(int port)
+{
+	const char *limit = job_setting("timeout_s");
+	long long deadline_ms = (limit ? atoll(limit) : 86400) * 1000;
 	struct signalfd_siginfo info;
-	int out[2], port, signals, code = -1;
+	int out[2], signals, code = -1;
 	bool open_ended = true;
 	sigset_t set;
 	pid_t pid;
 
-	port = port_open("cordon.out");
-	if (port < 0)
-		fail("port cordon.out");
 	sigemptyset(&set);
 	sigaddset(&set, SIGCHLD);
 	sigprocmask(SIG_BLOCK, &set, NULL);
@@ -468,9 +519,13 @@ static int run_command(void)
 		ended = reap(pid, &code);
 		if (open_ended)
 			open_ended = relay(out[0], port);
+		if (!ended && uptime_ms() >= deadline_ms) {
+			show_hang(port);
+			code = CODE_TIMEOUT;
+			break;
+		}
 	}
 	close(out[0]);
-	close(port);
 	return code;
 }
 
@@ -534,14 +589,17 @@ static void send_status(int code)
 
 	if (port < 0)
 		fail("port cordon.status");
-	snprintf(line, sizeof(line), "exit %d\n", code);
+	if (code == CODE_TIMEOUT)
+		snprintf(line, sizeof(line), "timeout\n");
+	else
+		snprintf(line, sizeof(line), "exit %d\n", code);
 	write_all(port, line, strlen(line));
 	close(port);
 }
 
 int main(void)
 {
-	int code, console;
+	int code, console, out;
 
 	mount_or_fail("devtmpfs", "/dev", "devtmpfs", 0, NULL);
 	console = open("/dev/console", O_RDWR);
@@ -555,11 +613,14 @@ int main(void)
 	insert_early_modules();
 	enter_root();
 	mount_file_systems();
-	sethostname("cordon-vm", 9);
+	set_up_system();
 	loopback_up();
 	enable_controllers();
 	insert_test_modules();
-	code = run_command();
+	out = port_open("cordon.out");
+	if (out < 0)
+		fail("port cordon.out");
+	code = run_command(out);
 	send_kernel_log();
 	send_files();
 	settle_root();
