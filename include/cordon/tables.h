@@ -157,7 +157,7 @@
  * same, but only in events of the kernel; SET: only where there is something to say.
  */
 #define CORDON_EVENT_KEYS(K)                                                                       \
-	K(EVENT, schema, SCHEMA, raw->seq, ALWAYS, "name and version of this schema")              \
+	K(EVENT, schema, SCHEMA, EVENT_SCHEMA, ALWAYS, "name and version of this schema")          \
 	K(EVENT, node, CONTEXT, context->node, ALWAYS, "host name of the node")                    \
 	K(EVENT, seq, UINT, raw->seq, ALWAYS, "number of the event in its fence: from 1, without holes") \
 	K(EVENT, time, TIME, event->time_ns, ALWAYS, "when it was decided, by the wall clock, UTC") \

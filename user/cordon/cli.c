@@ -36,6 +36,13 @@ int cli_fail(int code, const char *format, ...)
 	return code;
 }
 
+bool cli_wants_color(int fd)
+{
+	const char *no_color = getenv("NO_COLOR"), *term = getenv("TERM");
+
+	return isatty(fd) && !(no_color && *no_color) && !(term && strcmp(term, "dumb") == 0);
+}
+
 /* --- words --------------------------------------------------------------------------------------------------- */
 
 #define WORD_MAX 32
@@ -509,7 +516,7 @@ static bool row_fallback_parses(const struct cli_verb *verb, const struct cli_op
 	return !row->fallback || (options && value_store(row, row->fallback, options) == 0);
 }
 
-static int verb_check(const struct cli_verb *verb, FILE *out)
+int cli_check_verb(const struct cli_verb *verb, FILE *out)
 {
 	int n = 0;
 
@@ -535,6 +542,6 @@ int cli_check_tables(FILE *out)
 	int n = 0;
 
 	for (const struct cli_verb *const *v = cli_verbs; *v; v++)
-		n += verb_check(*v, out);
+		n += cli_check_verb(*v, out);
 	return n;
 }

@@ -59,6 +59,9 @@ extern const struct cli_verb *const cli_verbs[];
 /* Prints "cordon VERB: text" to stderr, control characters as "?", and returns code. */
 int cli_fail(int code, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* Is fd a terminal that may be coloured? Honours NO_COLOR and TERM=dumb. */
+bool cli_wants_color(int fd);
+
 /* All of main(): finds the verb in cli_verbs, parses its options, runs it. Returns the exit code. */
 int cli_main(int argc, char **argv);
 
@@ -86,6 +89,7 @@ int cli_parse(const struct cli_verb *verb, int argc, char **argv, void *ret_opti
  * so the build finds them.
  */
 int cli_check_tables(FILE *out);
+int cli_check_verb(const struct cli_verb *verb, FILE *out); /* the same for one verb */
 
 /* cli_doc.c: everything that is generated from the rows. */
 #define CLI_OPTIONS_MAX 48 /* rows of one verb */

@@ -327,7 +327,7 @@ static void bash_option(FILE *out, const struct cli_verb *verb, const struct cli
 	if (o->letter)
 		fprintf(out, "'%s -%c' | ", verb->name, o->letter);
 	fprintf(out, "'%s --%s')\n", verb->name, o->name);
-	if (o->kind == CLI_CHOICE) {
+	if (strchr(o->metavar, '|')) {
 		fputs("\t\tmapfile -t COMPREPLY < <(compgen -W '", out);
 		choices_put(out, o->metavar);
 		fputs("' -- \"$cur\")\n", out);
@@ -390,7 +390,7 @@ static void zsh_option(FILE *out, const struct cli_option *o)
 		shell_put(out, o->metavar, "[]:\\");
 		fputc(':', out);
 	}
-	if (o->kind == CLI_CHOICE) {
+	if (o->metavar && strchr(o->metavar, '|')) {
 		fputc('(', out);
 		choices_put(out, o->metavar);
 		fputc(')', out);
@@ -427,7 +427,7 @@ static void fish_option(FILE *out, const struct cli_verb *verb, const struct cli
 	fprintf(out, "complete -c cordon -n '__fish_seen_subcommand_from %s' -l %s", verb->name, o->name);
 	if (o->letter)
 		fprintf(out, " -s %c", o->letter);
-	if (o->kind == CLI_CHOICE) {
+	if (o->metavar && strchr(o->metavar, '|')) {
 		fputs(" -x -a '", out);
 		choices_put(out, o->metavar);
 		fputc('\'', out);

@@ -30,6 +30,8 @@ struct writer {
 	const struct event *event;
 	enum group group; /* that is open */
 	bool comma;	  /* something stands in it */
+	const char *key;  /* the key that is to be written, as "\"key\":" */
+	enum need need;	  /* of that key */
 };
 
 /* --- structure ----------------------------------------------------------------------------------------------- */
@@ -77,28 +79,30 @@ static void group_change(struct writer *w, enum group group)
 	w->comma = false;
 }
 
-/* Is the key to be written into this event? If so its object is open afterwards. */
-static bool group_enter(struct writer *w, enum group group)
+/* Can the key be in this event? If so its object is open afterwards. */
+static bool key_begin(struct writer *w, enum group group, const char *key, enum need need)
 {
 	if (!group_applies(w->event, group))
 		return false;
+	w->key = key;
+	w->need = need;
 	if (w->group != group)
 		group_change(w, group);
 	return true;
 }
 
-static void key_put(struct writer *w, const char *key)
+static void key_put(struct writer *w)
 {
 	comma_put(w);
-	event_buffer_puts(&w->b, key);
+	event_buffer_puts(&w->b, w->key);
 }
 
 /* A key without a value: null where it must be there. */
-static void absent_put(struct writer *w, const char *key, enum need need)
+static void absent_put(struct writer *w)
 {
-	if (need == NEED_SET || (need == NEED_KERNEL && !w->event->kernel))
+	if (w->need == NEED_SET || (w->need == NEED_KERNEL && !w->event->kernel))
 		return;
-	key_put(w, key);
+	key_put(w);
 	event_buffer_puts(&w->b, "null");
 }
 
@@ -107,193 +111,195 @@ static void quote(struct writer *w)
 	event_buffer_putc(&w->b, '"');
 }
 
-/* --- kinds: put_KIND(writer, "\"key\":", need, value), one for each row of CORDON_EVENT_KINDS ------------------- */
+/* --- kinds: put_KIND(writer, value), one for each row of CORDON_EVENT_KINDS; writes the key or leaves it out ----- */
 
-static void word_put(struct writer *w, const char *key, const char *word)
+static void word_put(struct writer *w, const char *word)
 {
-	key_put(w, key);
+	key_put(w);
 	quote(w);
 	event_buffer_puts(&w->b, word);
 	quote(w);
 }
 
-static void put_UINT(struct writer *w, const char *key, enum need need, uint64_t value)
+static void put_UINT(struct writer *w, uint64_t value)
 {
-	if (need == NEED_SET && !value)
+	if (w->need == NEED_SET && !value)
 		return;
-	key_put(w, key);
+	key_put(w);
 	event_buffer_uint(&w->b, value, 1);
 }
 
-static void put_SCHEMA(struct writer *w, const char *key, enum need need, uint64_t value)
+static void put_SCHEMA(struct writer *w, const char *value)
 {
-	word_put(w, key, EVENT_SCHEMA);
+	word_put(w, value);
 }
 
-static void put_BYTES(struct writer *w, const char *key, enum need need, struct event_bytes value)
+static void put_BYTES(struct writer *w, struct event_bytes value)
 {
 	if (!value.p) {
-		absent_put(w, key, need);
+		absent_put(w);
 		return;
 	}
-	key_put(w, key);
+	key_put(w);
 	quote(w);
 	event_escape_json(&w->b, value.p, value.n);
 	quote(w);
 }
 
-static void put_CONTEXT(struct writer *w, const char *key, enum need need, const char *value)
+static void put_CONTEXT(struct writer *w, const char *value)
 {
 	size_t n = value ? strnlen(value, EVENT_TEXT_MAX) : 0;
 
-	put_BYTES(w, key, need, (struct event_bytes){ value, n });
+	put_BYTES(w, (struct event_bytes){ value, n });
 }
 
-static void put_DEGRADED(struct writer *w, const char *key, enum need need, const char *value)
+static void put_DEGRADED(struct writer *w, const char *value)
 {
-	put_CONTEXT(w, key, need, value);
+	put_CONTEXT(w, value);
 }
 
-static void put_DETAIL(struct writer *w, const char *key, enum need need, const char *value)
+static void put_DETAIL(struct writer *w, const char *value)
 {
-	put_CONTEXT(w, key, need, value);
+	put_CONTEXT(w, value);
 }
 
-static void put_COMM(struct writer *w, const char *key, enum need need, const char *value)
+static void put_COMM(struct writer *w, const char *value)
 {
-	put_BYTES(w, key, need, (struct event_bytes){ value, strnlen(value, sizeof(w->event->raw.comm)) });
+	put_BYTES(w, (struct event_bytes){ value, strnlen(value, sizeof(w->event->raw.comm)) });
 }
 
-static void put_EXIT_CODE(struct writer *w, const char *key, enum need need, int64_t value)
+static void put_EXIT_CODE(struct writer *w, int64_t value)
 {
-	if (w->event->raw.op == CORDON_OP_EXIT && value >= 0)
-		put_UINT(w, key, NEED_ALWAYS, (uint64_t)value);
+	if (w->event->raw.op != CORDON_OP_EXIT || value < 0)
+		return;
+	w->need = NEED_ALWAYS; /* 0 says something */
+	put_UINT(w, (uint64_t)value);
 }
 
-static void put_COLD_START(struct writer *w, const char *key, enum need need, int64_t value)
+static void put_COLD_START(struct writer *w, int64_t value)
 {
-	if (w->event->raw.op == CORDON_OP_COLD_START && value >= 0)
-		put_UINT(w, key, NEED_ALWAYS, (uint64_t)value);
+	if (w->event->raw.op == CORDON_OP_COLD_START && value > 0)
+		put_UINT(w, (uint64_t)value);
 }
 
-static void put_HEX64(struct writer *w, const char *key, enum need need, uint64_t value)
+static void put_HEX64(struct writer *w, uint64_t value)
 {
 	char text[EVENT_FENCE_ID_SIZE];
 
-	word_put(w, key, event_format_fence_id(value, text));
+	word_put(w, event_format_fence_id(value, text));
 }
 
-static void put_DEC64(struct writer *w, const char *key, enum need need, uint64_t value)
+static void put_DEC64(struct writer *w, uint64_t value)
 {
-	if (need == NEED_SET && !value)
+	if (w->need == NEED_SET && !value)
 		return;
-	key_put(w, key);
+	key_put(w);
 	quote(w);
 	event_buffer_uint(&w->b, value, 1);
 	quote(w);
 }
 
-static void put_TIME(struct writer *w, const char *key, enum need need, uint64_t value)
+static void put_TIME(struct writer *w, uint64_t value)
 {
-	key_put(w, key);
+	key_put(w);
 	quote(w);
 	event_time_put(&w->b, value);
 	quote(w);
 }
 
-static void put_TYPE(struct writer *w, const char *key, enum need need, unsigned int value)
+static void put_TYPE(struct writer *w, unsigned int value)
 {
-	word_put(w, key, event_type_name(value));
+	word_put(w, event_type_name(value));
 }
 
-static void put_OP(struct writer *w, const char *key, enum need need, unsigned int value)
+static void put_OP(struct writer *w, unsigned int value)
 {
-	word_put(w, key, event_op_name(value));
+	word_put(w, event_op_name(value));
 }
 
-static void put_VERDICT(struct writer *w, const char *key, enum need need, unsigned int value)
+static void put_VERDICT(struct writer *w, unsigned int value)
 {
-	word_put(w, key, event_verdict_name(value));
+	word_put(w, event_verdict_name(value));
 }
 
-static void put_RULE(struct writer *w, const char *key, enum need need, unsigned int value)
+static void put_RULE(struct writer *w, unsigned int value)
 {
-	word_put(w, key, event_rule_name(value));
+	word_put(w, event_rule_name(value));
 }
 
-static void put_MODE(struct writer *w, const char *key, enum need need, unsigned int value)
+static void put_MODE(struct writer *w, unsigned int value)
 {
 	if (value == CORDON_MODE_ENFORCE || value == CORDON_MODE_AUDIT)
-		word_put(w, key, value == CORDON_MODE_AUDIT ? "audit" : "enforce");
+		word_put(w, value == CORDON_MODE_AUDIT ? "audit" : "enforce");
 	else
-		absent_put(w, key, need);
+		absent_put(w);
 }
 
-static void put_ERRNO(struct writer *w, const char *key, enum need need, int32_t value)
+static void put_ERRNO(struct writer *w, int32_t value)
 {
 	if (!value) {
-		absent_put(w, key, need);
+		absent_put(w);
 		return;
 	}
-	key_put(w, key);
+	key_put(w);
 	quote(w);
 	event_symbol_errno(&w->b, value < 0 ? (int)-(int64_t)value : value);
 	quote(w);
 }
 
-static void exec_id_put(struct writer *w, const char *key, enum need need, uint64_t start_ns, uint32_t seq)
+static void exec_id_put(struct writer *w, uint64_t start_ns, uint32_t seq)
 {
 	if (!start_ns) {
-		absent_put(w, key, need);
+		absent_put(w);
 		return;
 	}
-	key_put(w, key);
+	key_put(w);
 	event_buffer_printf(&w->b, "\"%llx-%u\"", (unsigned long long)start_ns, seq);
 }
 
-static void put_EXEC_ID(struct writer *w, const char *key, enum need need, uint64_t value)
+static void put_EXEC_ID(struct writer *w, uint64_t value)
 {
-	exec_id_put(w, key, need, value, w->event->raw.exec_seq);
+	exec_id_put(w, value, w->event->raw.exec_seq);
 }
 
-static void put_PARENT_EXEC_ID(struct writer *w, const char *key, enum need need, uint64_t value)
+static void put_PARENT_EXEC_ID(struct writer *w, uint64_t value)
 {
-	exec_id_put(w, key, need, value, w->event->raw.parent_exec_seq);
+	exec_id_put(w, value, w->event->raw.parent_exec_seq);
 }
 
-static void bit_put(struct writer *w, const char *key, unsigned int value, unsigned int bit)
+static void bit_put(struct writer *w, unsigned int value, unsigned int bit)
 {
 	if (!(value & bit))
 		return;
-	key_put(w, key);
+	key_put(w);
 	event_buffer_puts(&w->b, "true");
 }
 
-static void put_TRUNCATED(struct writer *w, const char *key, enum need need, unsigned int value)
+static void put_TRUNCATED(struct writer *w, unsigned int value)
 {
-	bit_put(w, key, value, CORDON_PATH_TRUNCATED);
+	bit_put(w, value, CORDON_PATH_TRUNCATED);
 }
 
-static void put_DISCONNECTED(struct writer *w, const char *key, enum need need, unsigned int value)
+static void put_DISCONNECTED(struct writer *w, unsigned int value)
 {
-	bit_put(w, key, value, CORDON_PATH_DISCONNECTED);
+	bit_put(w, value, CORDON_PATH_DISCONNECTED);
 }
 
-static void put_MAPPED(struct writer *w, const char *key, enum need need, unsigned int value)
+static void put_MAPPED(struct writer *w, unsigned int value)
 {
-	bit_put(w, key, value, CORDON_NET_MAPPED);
+	bit_put(w, value, CORDON_NET_MAPPED);
 }
 
-static void put_METADATA(struct writer *w, const char *key, enum need need, unsigned int value)
+static void put_METADATA(struct writer *w, unsigned int value)
 {
-	bit_put(w, key, value, CORDON_NET_METADATA);
+	bit_put(w, value, CORDON_NET_METADATA);
 }
 
-static void put_DEV(struct writer *w, const char *key, enum need need, unsigned int value)
+static void put_DEV(struct writer *w, unsigned int value)
 {
-	if (need == NEED_SET && !value)
+	if (w->need == NEED_SET && !value)
 		return;
-	key_put(w, key);
+	key_put(w);
 	quote(w);
 	event_symbol_device(&w->b, value);
 	quote(w);
@@ -305,59 +311,59 @@ static bool file_flags_apply(unsigned int op, unsigned int flags)
 	return flags || op == CORDON_OP_OPEN_READ || op == CORDON_OP_OPEN_WRITE || op == CORDON_OP_MKNOD;
 }
 
-static void put_FILE_FLAGS(struct writer *w, const char *key, enum need need, unsigned int value)
+static void put_FILE_FLAGS(struct writer *w, unsigned int value)
 {
 	if (w->event->raw.type != CORDON_TYPE_FILE || !file_flags_apply(w->event->raw.op, value))
 		return;
-	key_put(w, key);
+	key_put(w);
 	quote(w);
 	event_symbol_file_flags(&w->b, w->event->raw.op, value);
 	quote(w);
 }
 
-static void put_SOCKET_TYPE(struct writer *w, const char *key, enum need need, unsigned int value)
+static void put_SOCKET_TYPE(struct writer *w, unsigned int value)
 {
 	if (w->event->raw.op != CORDON_OP_SOCKET)
 		return;
-	key_put(w, key);
+	key_put(w);
 	quote(w);
 	event_symbol_socket_type(&w->b, value);
 	quote(w);
 }
 
-static void put_SIGNAL(struct writer *w, const char *key, enum need need, unsigned int value)
+static void put_SIGNAL(struct writer *w, unsigned int value)
 {
 	if (w->event->raw.op != CORDON_OP_SIGNAL)
 		return;
-	key_put(w, key);
+	key_put(w);
 	quote(w);
 	event_symbol_signal(&w->b, value);
 	quote(w);
 }
 
-static void put_PTRACE(struct writer *w, const char *key, enum need need, unsigned int value)
+static void put_PTRACE(struct writer *w, unsigned int value)
 {
 	if (w->event->raw.op != CORDON_OP_PTRACE)
 		return;
-	key_put(w, key);
+	key_put(w);
 	quote(w);
 	event_symbol_ptrace(&w->b, value);
 	quote(w);
 }
 
-static void put_FAMILY(struct writer *w, const char *key, enum need need, unsigned int value)
+static void put_FAMILY(struct writer *w, unsigned int value)
 {
-	key_put(w, key);
+	key_put(w);
 	quote(w);
 	event_symbol_family(&w->b, value);
 	quote(w);
 }
 
-static void put_PROTO(struct writer *w, const char *key, enum need need, unsigned int value)
+static void put_PROTO(struct writer *w, unsigned int value)
 {
-	if (need == NEED_SET && !value)
+	if (w->need == NEED_SET && !value)
 		return;
-	key_put(w, key);
+	key_put(w);
 	quote(w);
 	event_symbol_protocol(&w->b, w->event->raw.family, value);
 	quote(w);
@@ -383,40 +389,40 @@ static bool has_ports(unsigned int proto)
 	return proto != IPPROTO_ICMP && proto != IPPROTO_ICMPV6 && proto != IPPROTO_RAW;
 }
 
-static void address_put(struct writer *w, const char *key, const __u8 *address)
+static void address_put(struct writer *w, const __u8 *address)
 {
 	const struct cordon_event *raw = &w->event->raw;
 	bool v4 = raw->family == AF_INET || (raw->net_flags & CORDON_NET_MAPPED);
 	char text[INET6_ADDRSTRLEN];
 
 	if (inet_ntop(v4 ? AF_INET : AF_INET6, v4 ? address + 12 : address, text, sizeof(text)))
-		word_put(w, key, text);
+		word_put(w, text);
 }
 
-static void put_DST(struct writer *w, const char *key, enum need need, const __u8 *value)
+static void put_DST(struct writer *w, const __u8 *value)
 {
 	if (has_dst(&w->event->raw))
-		address_put(w, key, value);
+		address_put(w, value);
 }
 
-static void put_SRC(struct writer *w, const char *key, enum need need, const __u8 *value)
+static void put_SRC(struct writer *w, const __u8 *value)
 {
 	if (has_src(&w->event->raw))
-		address_put(w, key, value);
+		address_put(w, value);
 }
 
-static void put_DPORT(struct writer *w, const char *key, enum need need, unsigned int value)
+static void put_DPORT(struct writer *w, unsigned int value)
 {
 	if (has_dst(&w->event->raw) && has_ports(w->event->raw.proto))
-		need = NEED_ALWAYS;
-	put_UINT(w, key, need, value);
+		w->need = NEED_ALWAYS;
+	put_UINT(w, value);
 }
 
-static void put_SPORT(struct writer *w, const char *key, enum need need, unsigned int value)
+static void put_SPORT(struct writer *w, unsigned int value)
 {
 	if (has_src(&w->event->raw) && has_ports(w->event->raw.proto))
-		need = NEED_ALWAYS;
-	put_UINT(w, key, need, value);
+		w->need = NEED_ALWAYS;
+	put_UINT(w, value);
 }
 
 /* --- the line ------------------------------------------------------------------------------------------------ */
@@ -427,8 +433,8 @@ static void keys_put(struct writer *w, const struct event_context *context)
 	const struct cordon_event *raw = &event->raw;
 
 #define CORDON_X(group, key, kind, source, need, doc)                                              \
-	if (group_enter(w, GROUP_##group))                                                         \
-		put_##kind(w, "\"" #key "\":", NEED_##need, source);
+	if (key_begin(w, GROUP_##group, "\"" #key "\":", NEED_##need))                             \
+		put_##kind(w, source);
 	CORDON_EVENT_KEYS(CORDON_X)
 #undef CORDON_X
 }
