@@ -90,7 +90,8 @@ void policy_check_path(struct policy_context *context, const struct policy_key *
 				     key->path, sizeof(((struct sockaddr_un *)NULL)->sun_path) - 1);
 		return;
 	}
-	if (context->options->check_paths)
+	/* Before a syntax fault, what looks like a path may be half of one. */
+	if (context->options->check_paths && context->complete)
 		path_judge(key, path, &error);
 	if (error.text[0])
 		policy_context_fault(context, mark, "%s: `%s` %s", key->path, policy_quote(path).s,

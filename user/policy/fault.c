@@ -132,6 +132,14 @@ struct policy_quote policy_quote(const char *text)
 	return quote;
 }
 
+struct policy_quote policy_quote_name(const char *text)
+{
+	struct policy_quote quote = policy_quote(text);
+
+	quote.s[strcspn(quote.s, "=")] = '\0';
+	return quote;
+}
+
 void policy_faults_clear(struct policy_faults *faults)
 {
 	for (size_t i = 0; i < faults->n; i++)

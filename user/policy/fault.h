@@ -33,6 +33,9 @@ struct policy_quote {
 };
 struct policy_quote policy_quote(const char *text);
 
+/* The same of the name of a variable: what follows a `=` may be a secret and is left out. */
+struct policy_quote policy_quote_name(const char *text);
+
 /*
  * Reads one UTF-8 character of text[0..size). Returns its bytes and sets *ret_character, or 0 when
  * they are not valid UTF-8 (overlong, surrogate, cut off).

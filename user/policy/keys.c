@@ -112,7 +112,8 @@ const struct policy_key policy_keys[] = {
 	 .doc = "names that are reachable through the gateway's proxy and resolver"},
 	{"network.dns", POLICY_TYPE_WORD, .offset = POLICY_NO_TARGET, .words = dns_words,
 	 .fallback = "`deny`",
-	 .doc = "`deny`: no resolver is reachable; `gateway` (not enforced by this version): the "
+	 .doc = "`deny`: no resolver but what `network.allow` opens; `gateway` (not enforced by "
+		"this version): the "
 		"gateway's"},
 	{"network.loopback", POLICY_TYPE_WORD, TARGET(loopback), .words = loopback_words,
 	 .fallback = "`fence`",
@@ -183,14 +184,6 @@ const struct policy_key *policy_key_child(const struct policy_key *parent, const
 	return NULL;
 }
 
-const struct policy_key *policy_key_elsewhere(const char *name)
-{
-	for (size_t i = 1; i < policy_keys_n; i++)
-		if (!strcmp(policy_key_leaf(&policy_keys[i]), name))
-			return &policy_keys[i];
-	return NULL;
-}
-
 /* Words beyond this many characters are near to nothing. */
 #define NEAR_MAX 24
 
@@ -233,6 +226,9 @@ static bool word_is_nearer(const char *name, const char *word, size_t *best)
 	size_t distance = word_distance(name, word), length = strlen(word);
 	size_t most = length <= 3 ? 1 : length <= 6 ? 2 : 3;
 
+	/* What stops short of the word was meant to be it: `mem` is `memory`. */
+	if (strlen(name) >= 3 && !strncmp(name, word, strlen(name)))
+		distance = distance < most ? distance : most;
 	if (distance > most || distance >= *best)
 		return false;
 	*best = distance;
@@ -246,6 +242,18 @@ const struct policy_key *policy_key_nearest(const struct policy_key *parent, con
 
 	for (size_t i = 0; i < policy_keys_n; i++)
 		if (policy_key_is_child(parent, &policy_keys[i]) &&
+		    word_is_nearer(name, policy_key_leaf(&policy_keys[i]), &best))
+			nearest = &policy_keys[i];
+	return nearest;
+}
+
+const struct policy_key *policy_key_elsewhere(const char *name)
+{
+	const struct policy_key *nearest = NULL;
+	size_t best = NEAR_MAX;
+
+	for (size_t i = 1; i < policy_keys_n; i++)
+		if (!strchr(policy_keys[i].path, '[') &&
 		    word_is_nearer(name, policy_key_leaf(&policy_keys[i]), &best))
 			nearest = &policy_keys[i];
 	return nearest;

@@ -98,7 +98,7 @@ const struct policy_key *policy_key_child(const struct policy_key *parent, const
 /* The part of parent whose name is so near that it was probably meant; NULL when none is. */
 const struct policy_key *policy_key_nearest(const struct policy_key *parent, const char *name);
 
-/* A key of this name elsewhere in the policy; NULL when there is none. */
+/* The key anywhere in the policy whose name is so near; NULL when none is. */
 const struct policy_key *policy_key_elsewhere(const char *name);
 
 /* The word of the list that was probably meant; NULL when none is near. */

@@ -385,13 +385,14 @@ static int reader_read(struct reader *reader, bool *ret_complete)
 int policy_node_read(const char *text, size_t length, struct policy_faults *faults,
 		     struct policy_node **ret_root, bool *ret_complete)
 {
-	struct reader reader = {.text = text, .length = length, .faults = faults};
 	size_t before = policy_fault_count(faults);
+	size_t skip = length >= 3 && !memcmp(text, "\xef\xbb\xbf", 3) ? 3 : 0; /* byte order mark */
+	struct reader reader = {.text = text + skip, .length = length - skip, .faults = faults};
 	int r;
 
 	*ret_root = NULL;
 	*ret_complete = false;
-	r = policy_text_check(text, length, faults);
+	r = policy_text_check(reader.text, reader.length, faults);
 	if (r < 0 || policy_fault_count(faults) != before)
 		return r;
 	r = reader_read(&reader, ret_complete);

@@ -114,6 +114,18 @@ static void fault_not_enforced(struct policy_context *context, const struct poli
 	policy_context_fault(context, at, "%s: not enforced by this version", key->path);
 }
 
+/* "to, port, proto": the keys of parent. */
+static const char *keys_list(const struct policy_key *parent, char *list, size_t size)
+{
+	size_t used = 0;
+
+	for (size_t i = 0; i < policy_keys_n && used < size; i++)
+		if (policy_key_is_child(parent, &policy_keys[i]))
+			used += (size_t)snprintf(list + used, size - used, "%s%s", used ? ", " : "",
+						 policy_key_leaf(&policy_keys[i]));
+	return list;
+}
+
 static void fault_unknown_key(struct policy_context *context, const struct policy_key *parent,
 			      const struct policy_node *name)
 {
@@ -121,6 +133,7 @@ static void fault_unknown_key(struct policy_context *context, const struct polic
 	const struct policy_key *elsewhere = near ? NULL : policy_key_elsewhere(name->text);
 	struct policy_quote quote = policy_quote(name->text);
 	const char *in = parent->path[0] ? parent->path : "the policy";
+	char list[256] = "";
 
 	if (near)
 		policy_context_fault(context, name->mark,
@@ -131,7 +144,8 @@ static void fault_unknown_key(struct policy_context *context, const struct polic
 				     "unknown key `%s` in %s; did you mean `%s`?", quote.s, in,
 				     elsewhere->path);
 	else
-		policy_context_fault(context, name->mark, "unknown key `%s` in %s", quote.s, in);
+		policy_context_fault(context, name->mark, "unknown key `%s` in %s; it has: %s",
+				     quote.s, in, keys_list(parent, list, sizeof(list)));
 }
 
 /* --- mappings of keys ------------------------------------------------------------------------- */
@@ -319,7 +333,8 @@ static char *value_path(struct policy_context *context, const struct policy_key 
 	    !value_is_good(context, key, value, policy_value_path(text, &path, &error), &error))
 		return NULL;
 	if (path_check_is_due(context, key)) {
-		policy_context_use(context, key, path, value->mark);
+		if (strcmp(path, "/") != 0)
+			policy_context_use(context, key, path, value->mark);
 		policy_check_path(context, key, path, value->mark);
 	}
 	return path;
@@ -471,7 +486,7 @@ static const char *pair_value(struct policy_context *context, const struct polic
 	if (value->kind == POLICY_NODE_SCALAR && !policy_node_is_null(value))
 		return value->text;
 	policy_context_fault(context, value->mark, "%s: `%s` expects text, not %s%s", key->path,
-			     policy_quote(name->text).s, policy_node_describe(value),
+			     policy_quote_name(name->text).s, policy_node_describe(value),
 			     policy_node_is_null(value) ? "; write \"\" for empty text" : "");
 	return NULL;
 }

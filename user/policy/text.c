@@ -28,8 +28,6 @@ static const char *scan_judge(const struct scan *scan, size_t size, uint32_t c)
 		return "a line end that is neither LF nor CRLF";
 	if (c == '\t' && scan->indent)
 		return "a tab in the indentation; use spaces";
-	if (c == 0xfeff && scan->at == 0)
-		return NULL;
 	if ((c < 0x20 && c != '\t' && c != '\n') || (c >= 0x7f && c < 0xa0) || c == 0xfeff ||
 	    c == 0xfffe || c == 0xffff)
 		return "a control character";

@@ -141,6 +141,7 @@ bool policy_prefix_is_metadata(const struct cordon_addr *addr, unsigned int bits
 /* --- addresses -------------------------------------------------------------------------------- */
 
 #define NAMES_ARE_NOT_RESOLVED "names are not resolved"
+#define GIVE_AN_ADDRESS "give an address, e.g. 127.0.0.1:8800; " NAMES_ARE_NOT_RESOLVED
 
 /* A decimal number without sign, space or leading zero; -EINVAL for all else or beyond max. */
 static int number_parse(const char *text, unsigned int max, unsigned int *ret_number)
@@ -215,6 +216,9 @@ int policy_value_prefix(const char *text, struct cordon_addr *ret_addr, uint8_t 
 
 	if (!copy)
 		return -ENOMEM;
+	if (strstr(text, "://"))
+		return error_set(error, EINVAL, "`%s` is a URL; give an address",
+				 policy_quote(text).s);
 	if (slash)
 		*slash = '\0';
 	if (addr_parse(copy, ret_addr, error) < 0)
@@ -232,6 +236,19 @@ int policy_value_prefix(const char *text, struct cordon_addr *ret_addr, uint8_t 
 				 policy_quote(text).s, policy_prefix_format(&cleared, bits).s);
 	*ret_bits = (uint8_t)bits;
 	return 0;
+}
+
+/* What stands there is no ADDRESS:PORT: is it a name, an address alone, or neither? */
+static int gateway_fault_no_port(const char *text, struct error *error)
+{
+	struct cordon_addr addr;
+
+	if (text_is_name(text))
+		return error_set(error, EINVAL, GIVE_AN_ADDRESS);
+	if (addr_parse(text, &addr, NULL) == 0)
+		return error_set(error, EINVAL, "the port is missing: %s:PORT", text);
+	return error_set(error, EINVAL, "`%s` is not ADDRESS:PORT, e.g. 127.0.0.1:8800",
+			 policy_quote(text).s);
 }
 
 /* Splits "HOST:PORT" or "[HOST]:PORT" in place. */
@@ -256,11 +273,7 @@ static int gateway_split(char *text, char **ret_host, char **ret_port, struct er
 		return error_set(error, EINVAL,
 				 "give an IPv6 address in brackets, e.g. \"[::1]:8800\"");
 	if (!colon)
-		return error_set(
-			error, EINVAL,
-			text_is_name(text)
-				? "give an address, e.g. 127.0.0.1:8800; " NAMES_ARE_NOT_RESOLVED
-				: "the port is missing, e.g. 127.0.0.1:8800");
+		return gateway_fault_no_port(text, error);
 	*colon = '\0';
 	*ret_host = text;
 	*ret_port = colon + 1;
@@ -289,8 +302,7 @@ int policy_value_gateway(const char *text, struct cordon_gateway *ret_gateway, s
 	if (gateway_split(copy, &host, &port_text, error) < 0)
 		return -EINVAL;
 	if (text_is_name(host))
-		return error_set(error, EINVAL,
-				 "give an address, e.g. 127.0.0.1:8800; " NAMES_ARE_NOT_RESOLVED);
+		return error_set(error, EINVAL, GIVE_AN_ADDRESS);
 	if (addr_parse(host, addr, error) < 0)
 		return -EINVAL;
 	if (number_parse(port_text, 65535, &port) < 0 || port == 0)
@@ -434,7 +446,7 @@ int policy_value_env_name(const char *text, struct error *error)
 	return error_set(
 		error, EINVAL,
 		"`%s` is not the name of a variable: letters, digits and `_`, no digit first",
-		policy_quote(text).s);
+		policy_quote_name(text).s);
 }
 
 int policy_value_label(const char *key, const char *value, struct error *error)
