@@ -61,6 +61,8 @@ static void seq_note(struct event_tracker *t, uint64_t seq)
 	t->highest = max_u64(t->highest, seq);
 	while (*seen_word(t, t->next) & seen_bit(t->next))
 		window_advance(t);
+	if (t->missing <= t->reported)
+		t->gap_from = t->next;
 }
 
 static void lost_note(struct event_tracker *t, uint64_t lost)
