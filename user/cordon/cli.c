@@ -92,17 +92,19 @@ const char *cli_nearest(const char *word, const char *const *words)
 	return nearest;
 }
 
-/* Is word one of the words of "a|b|c"? Returns it as it stands in argv, or NULL. */
-static const char *choice_find(const char *choices, const char *word)
+/* Is word one of the words of "a|b|c"? */
+static bool choice_has(const char *choices, const char *word)
 {
 	size_t n = strlen(word);
 
-	for (const char *c = choices; n && c; c = strchr(c, '|')) {
+	if (!n || strchr(word, '|'))
+		return false;
+	for (const char *c = choices; c; c = strchr(c, '|')) {
 		c += *c == '|';
 		if (strncmp(c, word, n) == 0 && (c[n] == '|' || c[n] == '\0'))
-			return word;
+			return true;
 	}
-	return NULL;
+	return false;
 }
 
 /* --- values -------------------------------------------------------------------------------------------------- */
@@ -194,7 +196,7 @@ static int value_store(const struct cli_option *option, const char *text, void *
 		*(bool *)target = true;
 		break;
 	case CLI_CHOICE:
-		if (!choice_find(option->metavar, text))
+		if (!choice_has(option->metavar, text))
 			return cli_fail(-EINVAL, "--%s: '%s' is not one of %s", option->name, text,
 					option->metavar);
 		*(const char **)target = text;
