@@ -22,6 +22,7 @@
 #define CGROUP_WALK_MAX 65536 /* cgroups below a cgroup */
 #define CGROUP_POLL_MS 50     /* a lost notification costs no more than this */
 #define CGROUP_BUSY_TRIES 100 /* rmdir of an empty cgroup, 10 ms apart */
+#define CGROUP_LEAVE_TRIES 20 /* of these for one that tasks seem to be in */
 
 /* --- state ------------------------------------------------------------------------------------ */
 
@@ -239,7 +240,10 @@ int host_cgroup_kill(const struct host_cgroup *cgroup, unsigned int timeout_ms, 
 					 : "");
 }
 
-/* rmdir of a cgroup that lately held tasks may be busy for a moment. */
+/*
+ * rmdir of a cgroup that lately held tasks may be busy for a moment, and a task that was reaped may
+ * still count as in it (since 6.19 it leaves after its last switch).
+ */
 static int remove_dir(int parent, const char *name, int dir)
 {
 	const struct timespec pause = { .tv_nsec = 10 * 1000000 };
@@ -249,11 +253,13 @@ static int remove_dir(int parent, const char *name, int dir)
 	for (i = 0; i < CGROUP_BUSY_TRIES; i++) {
 		if (!unlinkat(parent, name, AT_REMOVEDIR) || errno == ENOENT)
 			return 0;
-		if (errno != EBUSY || host_cgroup_populated(&cgroup) != 0)
+		if (errno != EBUSY)
+			return -errno;
+		if (i >= CGROUP_LEAVE_TRIES && host_cgroup_populated(&cgroup) != 0)
 			break;
 		nanosleep(&pause, NULL);
 	}
-	return -errno;
+	return -EBUSY;
 }
 
 /* The path is looked up again: it must still be the cgroup that was opened. */

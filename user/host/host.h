@@ -72,7 +72,8 @@ int host_cgroup_populated(const struct host_cgroup *cgroup);
 
 /*
  * Removes it and all cgroups below, and MOUNT/cordon when it was the last there, and closes it; stays open when it
- * fails. -EBUSY: there are tasks. A cgroup that is gone, or a closed one, is no error.
+ * fails. -EBUSY: there are tasks (newer kernels count one that was just reaped: it waits 0.2 s for that). A cgroup that
+ * is gone, or a closed one, is no error.
  */
 int host_cgroup_remove(struct host_cgroup *cgroup, struct error *error);
 
