@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
 /*
- * The tables that both sides of the kernel boundary are generated from: what can be decided (operations), what
- * decides it (rules), and what kind of fact an event is. Each row stands once; enums, names, JSON, the JSON
- * Schema and the docs come from here. Includable from BPF C and from user space; no types, no code.
+ * The tables that both sides of the kernel boundary are generated from: what can be decided
+ * (operations), what decides it (rules), and what kind of fact an event is. Each row stands once;
+ * enums, names, JSON, the JSON Schema and the docs come from here. Includable from BPF C and from
+ * user space; no types, no code.
  */
 #ifndef CORDON_TABLES_H
 #define CORDON_TABLES_H
@@ -62,13 +63,14 @@
 	O(GAP, LOSS, "gap", "events of this fence were lost; `count` says how many")
 
 /*
- * R(ENUM, verdict, name, doc) - the `rule` of an event: the policy line that decided. The verdict column is what
- * the rule means in enforce mode: ALLOW or DENY.
+ * R(ENUM, verdict, name, doc) - the `rule` of an event: the policy line that decided. The verdict
+ * column is what the rule means in enforce mode: ALLOW or DENY.
  */
 #define CORDON_RULES(R)                                                                            \
 	R(NONE, ALLOW, "none", "no rule: a lifecycle fact, not a decision")                        \
 	R(UNFENCED, ALLOW, "unfenced", "the task is in no fence")                                  \
-	R(FILES_WRITE, DENY, "files.write", "writing is allowed in workdir, private and write only") \
+	R(FILES_WRITE, DENY, "files.write",                                                        \
+	  "writing is allowed in workdir, private and write only")                                 \
 	R(FILES_WRITE_OK, ALLOW, "files.write", "the object is inside a writable root")            \
 	R(FILES_READ_DENY, DENY, "files.read.deny", "the object is, or is below, a denied root")   \
 	R(FILES_READ_OK, ALLOW, "files.read", "no rule denies reading")                            \
@@ -82,8 +84,10 @@
 	R(NET_FAMILY, DENY, "network.family", "socket family, type or protocol not on the list")   \
 	R(NET_FAMILY_OK, ALLOW, "network.family", "socket family on the list")                     \
 	R(NET_LOOPBACK, DENY, "network.loopback", "loopback reaches this fence's listeners only")  \
-	R(NET_LOOPBACK_OK, ALLOW, "network.loopback", "a listener of this fence, or loopback is open") \
-	R(NET_UNIX, DENY, "network.unix", "the listener is outside the fence and not in network.unix") \
+	R(NET_LOOPBACK_OK, ALLOW, "network.loopback",                                              \
+	  "a listener of this fence, or loopback is open")                                         \
+	R(NET_UNIX, DENY, "network.unix",                                                          \
+	  "the listener is outside the fence and not in network.unix")                             \
 	R(NET_UNIX_OK, ALLOW, "network.unix", "a listener of this fence, or one in network.unix")  \
 	R(NET_CGROUP, DENY, "network.cgroup", "the task left its fence's cgroup")                  \
 	R(GUARD_PTRACE, DENY, "guard.ptrace", "the target is outside the fence")                   \
@@ -92,7 +96,10 @@
 	R(GUARD_CGROUP, DENY, "guard.cgroup", "tasks are not placed in cgroups from inside")       \
 	R(GUARD_STATE, DENY, "guard.state", "the fence's state is missing, full or ended")
 
-/* S(ENUM, name, doc) - why something could not be done or reported; counted per fence in the kernel. */
+/*
+ * S(ENUM, name, doc) - why something could not be done or reported; counted per fence in the
+ * kernel.
+ */
 #define CORDON_FAULTS(S)                                                                           \
 	S(RING_FULL, "ring_full", "the ring buffer had no room for an event")                      \
 	S(SCRATCH, "scratch", "event scratch space was in use")                                    \
@@ -102,8 +109,8 @@
 	S(SOCKET_MARK, "socket_mark", "a socket could not be marked; it was not created")
 
 /*
- * F(type, member, dim, doc) - the members of struct cordon_event, in order. What is published of them, and how, is
- * the table after this one.
+ * F(type, member, dim, doc) - the members of struct cordon_event, in order. What is published of
+ * them, and how, is the table after this one.
  */
 #define CORDON_EVENT_FIELDS(F)                                                                     \
 	F(__u64, seq, , "number of the event in its fence, from 1, without holes")                 \
@@ -150,18 +157,22 @@
 	F(char, comm, [16], "name that the process gave itself")
 
 /*
- * K(GROUP, key, KIND, source, NEED, doc) - the keys of a published event, in the order in which they are written.
- * GROUP: the object that the key lies in; EVENT is the outermost. KIND: the form of the value, explained by
- * CORDON_EVENT_KINDS. source: where the writer takes it from (raw: struct cordon_event; event and context: the structs
- * of user/event/event.h). NEED: ALWAYS: in every event that has the object, null where it is not known; KERNEL: the
- * same, but only in events of the kernel; SET: only where there is something to say.
+ * K(GROUP, key, KIND, source, NEED, doc) - the keys of a published event, in the order in which
+ * they are written. GROUP: the object that the key lies in; EVENT is the outermost. KIND: the form
+ * of the value, explained by CORDON_EVENT_KINDS. source: where the writer takes it from (raw:
+ * struct cordon_event; event and context: the structs of user/event/event.h). NEED: ALWAYS: in
+ * every event that has the object, null where it is not known; KERNEL: the same, but only in events
+ * of the kernel; SET: only where there is something to say.
  */
 #define CORDON_EVENT_KEYS(K)                                                                       \
 	K(EVENT, schema, SCHEMA, EVENT_SCHEMA, ALWAYS, "name and version of this schema")          \
 	K(EVENT, node, CONTEXT, context->node, ALWAYS, "host name of the node")                    \
-	K(EVENT, seq, UINT, raw->seq, ALWAYS, "number of the event in its fence: from 1, without holes") \
-	K(EVENT, time, TIME, event->time_ns, ALWAYS, "when it was decided, by the wall clock, UTC") \
-	K(EVENT, mono_ns, UINT, raw->mono_ns, ALWAYS, "the same by CLOCK_MONOTONIC, ns since boot") \
+	K(EVENT, seq, UINT, raw->seq, ALWAYS,                                                      \
+	  "number of the event in its fence: from 1, without holes")                               \
+	K(EVENT, time, TIME, event->time_ns, ALWAYS,                                               \
+	  "when it was decided, by the wall clock, UTC")                                           \
+	K(EVENT, mono_ns, UINT, raw->mono_ns, ALWAYS,                                              \
+	  "the same by CLOCK_MONOTONIC, ns since boot")                                            \
 	K(EVENT, type, TYPE, raw->type, ALWAYS, "kind of fact")                                    \
 	K(EVENT, op, OP, raw->op, ALWAYS, "what was tried, or what happened")                      \
 	K(EVENT, verdict, VERDICT, raw->verdict, ALWAYS, "what was answered")                      \
@@ -169,17 +180,22 @@
 	K(FENCE, id, HEX64, raw->fence_id, ALWAYS, "the fence; unique on the node for ever")       \
 	K(FENCE, name, CONTEXT, context->fence_name, ALWAYS, "its name")                           \
 	K(FENCE, policy, CONTEXT, context->policy, ALWAYS, "name of its policy")                   \
-	K(FENCE, generation, UINT, raw->generation, ALWAYS, "generation of the policy that decided") \
+	K(FENCE, generation, UINT, raw->generation, ALWAYS,                                        \
+	  "generation of the policy that decided")                                                 \
 	K(FENCE, mode, MODE, raw->mode, ALWAYS, "whether the policy is enforced or only reported") \
 	K(FENCE, task, CONTEXT, context->task, ALWAYS, "task id given when the fence was made")    \
 	K(FENCE, tenant, CONTEXT, context->tenant, ALWAYS, "tenant given when the fence was made") \
-	K(FENCE, subject, CONTEXT, context->subject, ALWAYS, "user on whose behalf the fence acts") \
+	K(FENCE, subject, CONTEXT, context->subject, ALWAYS,                                       \
+	  "user on whose behalf the fence acts")                                                   \
 	K(FENCE, container, CONTEXT, context->container, ALWAYS, "container that the fence holds") \
 	K(FENCE, degraded, DEGRADED, context->degraded, SET, "what this fence cannot enforce")     \
 	K(EVENT, errno, ERRNO, raw->err, KERNEL, "error that the caller got; null for none")       \
-	K(EVENT, count, UINT, raw->count, SET, "how many like it this record stands for; of a gap: how many were lost") \
-	K(EVENT, exit_code, EXIT_CODE, event->value, SET, "op `exit`: code of the command, 128+N after signal N") \
-	K(EVENT, cold_start_ns, COLD_START, event->value, SET, "op `cold_start`: from exec of cordon to that of the command, ns") \
+	K(EVENT, count, UINT, raw->count, SET,                                                     \
+	  "how many like it this record stands for; of a gap: how many were lost")                 \
+	K(EVENT, exit_code, EXIT_CODE, event->value, SET,                                          \
+	  "op `exit`: code of the command, 128+N after signal N")                                  \
+	K(EVENT, cold_start_ns, COLD_START, event->value, SET,                                     \
+	  "op `cold_start`: from exec of cordon to that of the command, ns")                       \
 	K(EVENT, detail, DETAIL, event->detail, SET, "a line for people")                          \
 	K(PROCESS, pid, UINT, raw->pid, ALWAYS, "process id in the initial namespace")             \
 	K(PROCESS, pid_ns, UINT, raw->pid_ns, ALWAYS, "process id in its own namespace")           \
@@ -187,31 +203,45 @@
 	K(PROCESS, ppid, UINT, raw->ppid, ALWAYS, "process id of the parent, initial namespace")   \
 	K(PROCESS, uid, UINT, raw->uid, ALWAYS, "real user id, initial namespace")                 \
 	K(PROCESS, gid, UINT, raw->gid, ALWAYS, "real group id, initial namespace")                \
-	K(PROCESS, comm, COMM, raw->comm, ALWAYS, "name that the process gave itself: no proof of anything") \
+	K(PROCESS, comm, COMM, raw->comm, ALWAYS,                                                  \
+	  "name that the process gave itself: no proof of anything")                               \
 	K(PROCESS, exe, BYTES, event->exe, ALWAYS, "path of the executable")                       \
-	K(PROCESS, exec_id, EXEC_ID, raw->start_ns, ALWAYS, "the process between two execs; unique until reboot") \
-	K(PROCESS, parent_exec_id, PARENT_EXEC_ID, raw->parent_start_ns, ALWAYS, "the same of the parent") \
-	K(PROCESS, cgroup, DEC64, raw->cgroup, ALWAYS, "cgroup id of the task, which need not be the fence's") \
-	K(FILE, flags, FILE_FLAGS, raw->op_flags, SET, "flags of the operation: of open, rename, mknod or ioctl") \
-	K(FILE, path, BYTES, event->path, ALWAYS, "path of the object reached, not the text that was asked for") \
-	K(FILE, path_truncated, TRUNCATED, raw->path_flags, SET, "leading directories of path are missing") \
-	K(FILE, path_disconnected, DISCONNECTED, raw->path_flags, SET, "path does not begin at the root of the namespace") \
+	K(PROCESS, exec_id, EXEC_ID, raw->start_ns, ALWAYS,                                        \
+	  "the process between two execs; unique until reboot")                                    \
+	K(PROCESS, parent_exec_id, PARENT_EXEC_ID, raw->parent_start_ns, ALWAYS,                   \
+	  "the same of the parent")                                                                \
+	K(PROCESS, cgroup, DEC64, raw->cgroup, ALWAYS,                                             \
+	  "cgroup id of the task, which need not be the fence's")                                  \
+	K(FILE, flags, FILE_FLAGS, raw->op_flags, SET,                                             \
+	  "flags of the operation: of open, rename, mknod or ioctl")                               \
+	K(FILE, path, BYTES, event->path, ALWAYS,                                                  \
+	  "path of the object reached, not the text that was asked for")                           \
+	K(FILE, path_truncated, TRUNCATED, raw->path_flags, SET,                                   \
+	  "leading directories of path are missing")                                               \
+	K(FILE, path_disconnected, DISCONNECTED, raw->path_flags, SET,                             \
+	  "path does not begin at the root of the namespace")                                      \
 	K(FILE, path2, BYTES, event->path2, SET, "second path: the new name of link and rename")   \
 	K(FILE, path2_truncated, TRUNCATED, raw->path2_flags, SET, "the same of path2")            \
 	K(FILE, path2_disconnected, DISCONNECTED, raw->path2_flags, SET, "the same of path2")      \
 	K(FILE, dev, DEV, raw->dev, SET, "device of the file system, major:minor")                 \
-	K(FILE, ino, DEC64, raw->ino, SET, "inode number of the object, or of the directory it goes into") \
+	K(FILE, ino, DEC64, raw->ino, SET,                                                         \
+	  "inode number of the object, or of the directory it goes into")                          \
 	K(NET, family, FAMILY, raw->family, ALWAYS, "family of the socket")                        \
 	K(NET, proto, PROTO, raw->proto, SET, "IP protocol")                                       \
-	K(NET, socket_type, SOCKET_TYPE, raw->op_flags, SET, "op `socket`: type that was asked for") \
-	K(NET, dst, DST, raw->dst, SET, "destination address; IPv4 as IPv4, however it was spelled") \
+	K(NET, socket_type, SOCKET_TYPE, raw->op_flags, SET,                                       \
+	  "op `socket`: type that was asked for")                                                  \
+	K(NET, dst, DST, raw->dst, SET,                                                            \
+	  "destination address; IPv4 as IPv4, however it was spelled")                             \
 	K(NET, dport, DPORT, raw->dport, SET, "destination port")                                  \
 	K(NET, src, SRC, raw->src, SET, "source address")                                          \
 	K(NET, sport, SPORT, raw->sport, SET, "source port")                                       \
-	K(NET, unix, BYTES, event->unix_name, SET, "name of the unix socket; an abstract one begins with \\x00") \
+	K(NET, unix, BYTES, event->unix_name, SET,                                                 \
+	  "name of the unix socket; an abstract one begins with \\x00")                            \
 	K(NET, mapped, MAPPED, raw->net_flags, SET, "the address was spelled as IPv4 in IPv6")     \
-	K(NET, metadata, METADATA, raw->net_flags, SET, "the address is, or embeds, the metadata service") \
-	K(GUARD, target_pid, UINT, raw->target_pid, SET, "process that was the target, initial namespace") \
+	K(NET, metadata, METADATA, raw->net_flags, SET,                                            \
+	  "the address is, or embeds, the metadata service")                                       \
+	K(GUARD, target_pid, UINT, raw->target_pid, SET,                                           \
+	  "process that was the target, initial namespace")                                        \
 	K(GUARD, signal, SIGNAL, raw->op_flags, SET, "op `signal`: which")                         \
 	K(GUARD, access, PTRACE, raw->op_flags, SET, "op `ptrace`: mode that was asked for")
 
@@ -225,8 +255,8 @@
 	G(GUARD, "guard", "with type `guard`")
 
 /*
- * D(KIND, type, null, pattern, doc) - forms of a value: its JSON type, whether it can be unknown (null), an extended
- * regular expression or "", and in words.
+ * D(KIND, type, null, pattern, doc) - forms of a value: its JSON type, whether it can be unknown
+ * (null), an extended regular expression or "", and in words.
  */
 #define CORDON_EVENT_KINDS(D)                                                                      \
 	D(SCHEMA, "string", 0, "", "constant")                                                     \
@@ -263,8 +293,10 @@
 	D(SOCKET_TYPE, "string", 0, "^[A-Za-z0-9_|]+$", "names joined by `|`, `SOCK_STREAM`")      \
 	D(SIGNAL, "string", 0, "^SIG[A-Z0-9+]+$", "name, `SIGKILL`")                               \
 	D(PTRACE, "string", 0, "^[A-Za-z0-9_|]+$", "names joined by `|`, `PTRACE_MODE_ATTACH`")    \
-	D(FAMILY, "string", 0, "^[a-z0-9]+$", "`inet`, `inet6`, `unix`...; a number where it has no name here") \
-	D(PROTO, "string", 0, "^[a-z0-9-]+$", "`tcp`, `udp`, `icmp`...; a number where it has no name here") \
+	D(FAMILY, "string", 0, "^[a-z0-9]+$",                                                      \
+	  "`inet`, `inet6`, `unix`...; a number where it has no name here")                        \
+	D(PROTO, "string", 0, "^[a-z0-9-]+$",                                                      \
+	  "`tcp`, `udp`, `icmp`...; a number where it has no name here")                           \
 	D(DST, "string", 0, "^[0-9a-f:.]+$", "canonical text of inet_ntop(3)")                     \
 	D(SRC, "string", 0, "^[0-9a-f:.]+$", "canonical text of inet_ntop(3)")
 

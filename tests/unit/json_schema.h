@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A checker for the part of JSON Schema (draft 2020-12) that docs/event.schema.json uses. A keyword that it does not
- * know is a fault of the schema, so that nothing goes unchecked. Stricter than the standard in one way: a property
- * that the schema does not name is a fault, because here the writer is under test.
+ * A checker for the part of JSON Schema (draft 2020-12) that docs/event.schema.json uses. A keyword
+ * that it does not know is a fault of the schema, so that nothing goes unchecked. Stricter than the
+ * standard in one way: a property that the schema does not name is a fault, because here the writer
+ * is under test.
  */
 #ifndef TESTS_JSON_SCHEMA_H
 #define TESTS_JSON_SCHEMA_H
@@ -19,7 +20,8 @@ struct schema_fault {
 	char text[512];
 };
 
-static bool schema_check(const json_t *schema, const json_t *value, bool strict, struct schema_fault *fault);
+static bool schema_check(const json_t *schema, const json_t *value, bool strict,
+			 struct schema_fault *fault);
 
 static bool schema_fail(struct schema_fault *fault, const char *keyword, const json_t *value)
 {
@@ -50,7 +52,7 @@ static bool schema_type(const json_t *types, const json_t *value)
 
 	if (json_is_string(types))
 		return schema_type_is(json_string_value(types), value);
-	json_array_foreach(types, i, type)
+	json_array_foreach (types, i, type)
 		if (schema_type_is(json_string_value(type), value))
 			return true;
 	return false;
@@ -61,7 +63,7 @@ static bool schema_enum(const json_t *words, const json_t *value)
 	size_t i;
 	json_t *word;
 
-	json_array_foreach(words, i, word)
+	json_array_foreach (words, i, word)
 		if (json_equal(word, value))
 			return true;
 	return false;
@@ -86,18 +88,19 @@ static bool schema_required(const json_t *names, const json_t *value)
 	size_t i;
 	json_t *name;
 
-	json_array_foreach(names, i, name)
+	json_array_foreach (names, i, name)
 		if (!json_object_get(value, json_string_value(name)))
 			return false;
 	return true;
 }
 
-static bool schema_properties(const json_t *properties, const json_t *value, bool strict, struct schema_fault *fault)
+static bool schema_properties(const json_t *properties, const json_t *value, bool strict,
+			      struct schema_fault *fault)
 {
 	const char *key;
 	json_t *member;
 
-	json_object_foreach((json_t *)value, key, member) {
+	json_object_foreach ((json_t *)value, key, member) {
 		const json_t *schema = json_object_get(properties, key);
 
 		if (!schema && strict)
@@ -123,16 +126,17 @@ static bool schema_all(const json_t *schemas, const json_t *value, struct schema
 	size_t i;
 	json_t *schema;
 
-	json_array_foreach(schemas, i, schema)
+	json_array_foreach (schemas, i, schema)
 		if (!schema_check(schema, value, false, fault))
 			return false;
 	return true;
 }
 
-static bool schema_keyword(const json_t *schema, const char *keyword, const json_t *arg, const json_t *value,
-			   bool strict, struct schema_fault *fault)
+static bool schema_keyword(const json_t *schema, const char *keyword, const json_t *arg,
+			   const json_t *value, bool strict, struct schema_fault *fault)
 {
-	if (keyword[0] == '$' || strcmp(keyword, "title") == 0 || strcmp(keyword, "description") == 0)
+	if (keyword[0] == '$' || strcmp(keyword, "title") == 0 ||
+	    strcmp(keyword, "description") == 0)
 		return true;
 	if (strcmp(keyword, "type") == 0)
 		return schema_type(arg, value);
@@ -143,9 +147,11 @@ static bool schema_keyword(const json_t *schema, const char *keyword, const json
 	if (strcmp(keyword, "pattern") == 0)
 		return schema_pattern(arg, value);
 	if (strcmp(keyword, "minimum") == 0)
-		return !json_is_integer(value) || json_integer_value(value) >= json_integer_value(arg);
+		return !json_is_integer(value) ||
+		       json_integer_value(value) >= json_integer_value(arg);
 	if (strcmp(keyword, "maximum") == 0)
-		return !json_is_integer(value) || json_integer_value(value) <= json_integer_value(arg);
+		return !json_is_integer(value) ||
+		       json_integer_value(value) <= json_integer_value(arg);
 	if (strcmp(keyword, "required") == 0)
 		return schema_required(arg, value);
 	if (strcmp(keyword, "properties") == 0)
@@ -158,12 +164,13 @@ static bool schema_keyword(const json_t *schema, const char *keyword, const json
 }
 
 /* Is value as schema says? If not, fault says what is wrong. */
-static bool schema_check(const json_t *schema, const json_t *value, bool strict, struct schema_fault *fault)
+static bool schema_check(const json_t *schema, const json_t *value, bool strict,
+			 struct schema_fault *fault)
 {
 	const char *keyword;
 	json_t *arg;
 
-	json_object_foreach((json_t *)schema, keyword, arg)
+	json_object_foreach ((json_t *)schema, keyword, arg)
 		if (!schema_keyword(schema, keyword, arg, value, strict, fault))
 			return schema_fail(fault, keyword, value);
 	return true;

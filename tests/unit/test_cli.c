@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The command line: rows of options, the tables of the real verbs, what is printed from them, and `cordon events` from
- * end to end. Each run of the command is a child process, so that exit codes, signals and streams are real.
+ * The command line: rows of options, the tables of the real verbs, what is printed from them, and
+ * `cordon events` from end to end. Each run of the command is a child process, so that exit codes,
+ * signals and streams are real.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -23,7 +24,7 @@
 #include "cordon/cli.h"
 #include "event/event.h"
 
-/* --- running the command ------------------------------------------------------------------------------------- */
+/* --- running the command ------------------------------------------------------------------- */
 
 struct run {
 	pid_t pid;
@@ -79,17 +80,17 @@ static void run_end(void)
 	read_all(run.err, run.err_text, sizeof(run.err_text));
 }
 
-#define RUN_WITH(input, ...)                                                                       \
-	do {                                                                                       \
-		run_start((const char *const[]){ __VA_ARGS__, NULL }, input);                      \
-		run_end();                                                                         \
+#define RUN_WITH(input, ...)                                                  \
+	do {                                                                  \
+		run_start((const char *const[]){ __VA_ARGS__, NULL }, input); \
+		run_end();                                                    \
 	} while (0)
 #define RUN(...) RUN_WITH(NULL, __VA_ARGS__)
 
-#define assert_has(text, part)                                                                     \
-	do {                                                                                       \
-		if (!strstr(text, part))                                                           \
-			fail_msg("'%s' is not in: %s", part, text);                                \
+#define assert_has(text, part)                                      \
+	do {                                                        \
+		if (!strstr(text, part))                            \
+			fail_msg("'%s' is not in: %s", part, text); \
 	} while (0)
 
 static size_t count_lines(const char *text)
@@ -101,7 +102,7 @@ static size_t count_lines(const char *text)
 	return n;
 }
 
-/* --- rows ---------------------------------------------------------------------------------------------------- */
+/* --- rows ---------------------------------------------------------------------------------- */
 
 struct options {
 	bool audit;
@@ -114,18 +115,48 @@ struct options {
 };
 
 static const struct cli_option rows[] = {
-	{ .letter = 'p', .name = "policy", .kind = CLI_STRING, .offset = offsetof(struct options, policy),
-	  .metavar = "POLICY", .help = "Policy" },
-	{ .name = "audit", .kind = CLI_FLAG, .offset = offsetof(struct options, audit), .help = "Only report" },
-	{ .letter = 'l', .name = "label", .kind = CLI_LIST, .offset = offsetof(struct options, labels), .metavar = "K=V",
+	{ .letter = 'p',
+	  .name = "policy",
+	  .kind = CLI_STRING,
+	  .offset = offsetof(struct options, policy),
+	  .metavar = "POLICY",
+	  .help = "Policy" },
+	{ .name = "audit",
+	  .kind = CLI_FLAG,
+	  .offset = offsetof(struct options, audit),
+	  .help = "Only report" },
+	{ .letter = 'l',
+	  .name = "label",
+	  .kind = CLI_LIST,
+	  .offset = offsetof(struct options, labels),
+	  .metavar = "K=V",
 	  .help = "Label" },
-	{ .name = "ring-size", .kind = CLI_SIZE, .offset = offsetof(struct options, ring), .metavar = "SIZE",
-	  .help = "Ring", .min = 64 << 10, .max = 1 << 30, .fallback = "1M" },
-	{ .name = "count", .kind = CLI_UINT, .offset = offsetof(struct options, count), .metavar = "N", .help = "Count",
-	  .min = 1, .max = 10 },
-	{ .letter = 'o', .name = "output", .kind = CLI_CHOICE, .offset = offsetof(struct options, output),
-	  .metavar = "text|json", .help = "Form", .fallback = "text" },
-	{ .name = "any-size", .kind = CLI_SIZE, .offset = offsetof(struct options, any_size), .metavar = "SIZE",
+	{ .name = "ring-size",
+	  .kind = CLI_SIZE,
+	  .offset = offsetof(struct options, ring),
+	  .metavar = "SIZE",
+	  .help = "Ring",
+	  .min = 64 << 10,
+	  .max = 1 << 30,
+	  .fallback = "1M" },
+	{ .name = "count",
+	  .kind = CLI_UINT,
+	  .offset = offsetof(struct options, count),
+	  .metavar = "N",
+	  .help = "Count",
+	  .min = 1,
+	  .max = 10 },
+	{ .letter = 'o',
+	  .name = "output",
+	  .kind = CLI_CHOICE,
+	  .offset = offsetof(struct options, output),
+	  .metavar = "text|json",
+	  .help = "Form",
+	  .fallback = "text" },
+	{ .name = "any-size",
+	  .kind = CLI_SIZE,
+	  .offset = offsetof(struct options, any_size),
+	  .metavar = "SIZE",
 	  .help = "Any" },
 	{ .name = NULL },
 };
@@ -143,8 +174,14 @@ static int first;
 static int verb_begin(void **state)
 {
 	verb = (struct cli_verb){
-		.name = "try", .summary = "Try", .arguments = "[ARG...]", .text = "Text.", .options = rows,
-		.options_size = sizeof(struct options), .max_args = -1, .run = verb_does_nothing,
+		.name = "try",
+		.summary = "Try",
+		.arguments = "[ARG...]",
+		.text = "Text.",
+		.options = rows,
+		.options_size = sizeof(struct options),
+		.max_args = -1,
+		.run = verb_does_nothing,
 	};
 	return 0;
 }
@@ -172,16 +209,16 @@ static int parse(const char *const *args)
 }
 
 #define PARSE(...) parse((const char *const[]){ __VA_ARGS__, NULL })
-#define assert_refused(part, ...)                                                                  \
-	do {                                                                                       \
-		assert_int_equal(PARSE(__VA_ARGS__), -EINVAL);                                     \
-		assert_has(err_text, part);                                                        \
+#define assert_refused(part, ...)                              \
+	do {                                                   \
+		assert_int_equal(PARSE(__VA_ARGS__), -EINVAL); \
+		assert_has(err_text, part);                    \
 	} while (0)
 
 static void test_parse_kinds(void **state)
 {
-	assert_int_equal(PARSE("-p", "x.yaml", "--audit", "-l", "a=1", "--label=b=2", "--ring-size", "64K", "--count", "10",
-			       "-ojson", "--any-size=18446744073709551615"),
+	assert_int_equal(PARSE("-p", "x.yaml", "--audit", "-l", "a=1", "--label=b=2", "--ring-size",
+			       "64K", "--count", "10", "-ojson", "--any-size=18446744073709551615"),
 			 CLI_PARSED);
 	assert_string_equal(options.policy, "x.yaml");
 	assert_true(options.audit);
@@ -200,7 +237,8 @@ static void test_parse_fallbacks(void **state)
 	assert_string_equal(options.output, "text");
 	assert_null(options.policy);
 	assert_int_equal(options.count, 0);
-	assert_int_equal(PARSE("--ring-size", "128k"), CLI_PARSED); /* nothing of the last time stays */
+	assert_int_equal(PARSE("--ring-size", "128k"),
+			 CLI_PARSED); /* nothing of the last time stays */
 	assert_false(options.audit);
 	assert_int_equal(options.ring, 131072);
 }
@@ -300,7 +338,7 @@ static void test_nearest(void **state)
 	assert_null(cli_nearest("a-word-that-is-far-longer-than-any-that-there-is", words));
 }
 
-/* --- the checks of the tables -------------------------------------------------------------------------------- */
+/* --- the checks of the tables -------------------------------------------------------------- */
 
 static void check_fault(const struct cli_option *row, const char *part)
 {
@@ -343,7 +381,9 @@ static void test_table_checks(void **state)
 	row = good;
 	row.letter = 'h';
 	check_fault(&row, "--help");
-	row = (struct cli_option){ .name = "x", .kind = CLI_UINT, .metavar = "N", .help = "Help", .min = 5, .max = 4 };
+	row = (struct cli_option){
+		.name = "x", .kind = CLI_UINT, .metavar = "N", .help = "Help", .min = 5, .max = 4
+	};
 	check_fault(&row, "empty range");
 	row.max = 6;
 	row.fallback = "7";
@@ -359,7 +399,7 @@ static void test_real_tables(void **state)
 	assert_null(cli_find_verb(""));
 }
 
-/* --- the command ---------------------------------------------------------------------------------------------- */
+/* --- the command --------------------------------------------------------------------------- */
 
 static void test_help(void **state)
 {
@@ -406,7 +446,8 @@ static void test_man(void **state)
 	assert_has(run.out_text, ".SH \"EXIT STATUS\"");
 	assert_has(run.out_text, "\\-\\-follow");
 	assert_has(run.out_text, ".B 125\n");
-	for (const char *c = run.out_text; (c = strchr(c, '\\')); c += 2) /* no escape that roff does not know */
+	for (const char *c = run.out_text; (c = strchr(c, '\\'));
+	     c += 2) /* no escape that roff does not know */
 		assert_non_null(strchr("-efe&\"", c[1]));
 }
 
@@ -435,15 +476,19 @@ static void test_usage_faults(void **state)
 	assert_has(run.err_text, "Usage:");
 }
 
-/* --- events --------------------------------------------------------------------------------------------------- */
+/* --- events -------------------------------------------------------------------------------- */
 
-#define FENCE(name, task) "\"fence\":{\"id\":\"00000000000000ab\",\"name\":\"" name "\",\"task\":\"" task "\"}"
-#define EVENT_LINE(seq, time, type, verdict, rule, fence)                                          \
-	"{\"schema\":\"cordon.event/1\",\"seq\":" seq ",\"time\":\"" time "\",\"type\":\"" type            \
+#define FENCE(name, task) \
+	"\"fence\":{\"id\":\"00000000000000ab\",\"name\":\"" name "\",\"task\":\"" task "\"}"
+#define EVENT_LINE(seq, time, type, verdict, rule, fence)                                       \
+	"{\"schema\":\"cordon.event/1\",\"seq\":" seq ",\"time\":\"" time "\",\"type\":\"" type \
 	"\",\"op\":\"x\",\"verdict\":\"" verdict "\",\"rule\":\"" rule "\"," fence "}\n"
-#define LINE_1 EVENT_LINE("1", "2026-01-02T03:04:05Z", "file", "deny", "files.write", FENCE("a", "t1"))
-#define LINE_2 EVENT_LINE("2", "2026-01-02T03:04:06Z", "net", "deny", "network.metadata", FENCE("a", "t1"))
-#define LINE_3 EVENT_LINE("3", "2026-01-02T03:04:07Z", "net", "allow", "network.allow", FENCE("b", "t2"))
+#define LINE_1 \
+	EVENT_LINE("1", "2026-01-02T03:04:05Z", "file", "deny", "files.write", FENCE("a", "t1"))
+#define LINE_2 \
+	EVENT_LINE("2", "2026-01-02T03:04:06Z", "net", "deny", "network.metadata", FENCE("a", "t1"))
+#define LINE_3 \
+	EVENT_LINE("3", "2026-01-02T03:04:07Z", "net", "allow", "network.allow", FENCE("b", "t2"))
 #define LINES LINE_1 LINE_2 LINE_3
 
 static void test_events_pass(void **state)
@@ -490,7 +535,9 @@ static void test_events_ago(void **state)
 	struct tm tm;
 
 	strftime(now_text, sizeof(now_text), "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &tm));
-	snprintf(text, sizeof(text), EVENT_LINE("4", "%s", "net", "allow", "network.allow", FENCE("b", "t2")), now_text);
+	snprintf(text, sizeof(text),
+		 EVENT_LINE("4", "%s", "net", "allow", "network.allow", FENCE("b", "t2")),
+		 now_text);
 	RUN_WITH(text, "events", "--since", "2m");
 	assert_string_equal(run.out_text, text);
 	RUN_WITH(text, "events", "--since", "60s");
@@ -501,7 +548,9 @@ static void test_events_ago(void **state)
 
 static void test_events_usage(void **state)
 {
-	static const char *const bad_times[] = { "10", "10x", "m", "-1m", "10mm", "2026-01-02", "", "99999999999999999999s" };
+	static const char *const bad_times[] = {
+		"10", "10x", "m", "-1m", "10mm", "2026-01-02", "", "99999999999999999999s"
+	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(bad_times); i++) {
 		RUN("events", "--since", bad_times[i]);
@@ -606,7 +655,7 @@ static void test_events_output_fails(void **state)
 	}
 }
 
-/* --- following ------------------------------------------------------------------------------------------------ */
+/* --- following ----------------------------------------------------------------------------- */
 
 static char dir[] = "/tmp/cordon-test-XXXXXX";
 static char path[sizeof(dir) + 16], old_path[sizeof(dir) + 16];
@@ -672,7 +721,8 @@ static void test_follow_growth(void **state)
 	wait_for(LINE_1);
 	file_write("a", LINE_2);
 	wait_for(LINE_1 LINE_2);
-	file_write("a", "{\"schema\":\"cordon.event/1\",\"seq\":3,"); /* half a line waits for its end */
+	file_write("a",
+		   "{\"schema\":\"cordon.event/1\",\"seq\":3,"); /* half a line waits for its end */
 	usleep(50000);
 	wait_for(LINE_1 LINE_2);
 	file_write("a", LINE_3 + sizeof("{\"schema\":\"cordon.event/1\",\"seq\":3,") - 1);
@@ -764,8 +814,10 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_follow_growth, follow_begin, follow_end),
 		cmocka_unit_test_setup_teardown(test_follow_rotation, follow_begin, follow_end),
 		cmocka_unit_test_setup_teardown(test_follow_truncation, follow_begin, follow_end),
-		cmocka_unit_test_setup_teardown(test_follow_half_line_is_replaced, follow_begin, follow_end),
-		cmocka_unit_test_setup_teardown(test_stream_is_not_held_back, follow_begin, follow_end),
+		cmocka_unit_test_setup_teardown(test_follow_half_line_is_replaced, follow_begin,
+						follow_end),
+		cmocka_unit_test_setup_teardown(test_stream_is_not_held_back, follow_begin,
+						follow_end),
 	};
 
 	setenv("TZ", "UTC", 1);

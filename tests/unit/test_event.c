@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The event library: decoding, writing, escaping, reading back, accounting. Every JSON line that is made here is
- * checked against the published schema. Runs in the root of the source tree, because it compares docs/.
+ * The event library: decoding, writing, escaping, reading back, accounting. Every JSON line that is
+ * made here is checked against the published schema. Runs in the root of the source tree, because
+ * it compares docs/.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -28,7 +29,7 @@
 
 #define OFFSET_NS 1767323045000000000LL /* 2026-01-02T03:04:05Z */
 
-/* --- records as the kernel writes them ----------------------------------------------------------------------- */
+/* --- records as the kernel writes them ----------------------------------------------------- */
 
 struct record {
 	struct cordon_event raw;
@@ -37,8 +38,13 @@ struct record {
 };
 
 static const struct event_context context = {
-	.node = "node-1", .fence_name = "refund-agent", .policy = "refund", .task = "task-7",
-	.tenant = "t-1", .subject = "alice", .container = "c0ffee",
+	.node = "node-1",
+	.fence_name = "refund-agent",
+	.policy = "refund",
+	.task = "task-7",
+	.tenant = "t-1",
+	.subject = "alice",
+	.container = "c0ffee",
 };
 
 static struct record record;
@@ -49,10 +55,28 @@ static void record_begin(enum cordon_type type, enum cordon_op op, enum cordon_r
 {
 	memset(&record, 0, sizeof(record));
 	record.raw = (struct cordon_event){
-		.seq = 42, .mono_ns = 123456789, .fence_id = 0xabcdef, .generation = 3, .type = (__u8)type, .op = (__u8)op,
-		.rule = (__u8)rule, .verdict = CORDON_VERDICT_DENY, .mode = CORDON_MODE_ENFORCE, .count = 1,
-		.pid = 1234, .pid_ns = 7, .tid = 1235, .ppid = 1, .uid = 1000, .gid = 1001, .cgroup = 5678,
-		.start_ns = 0x1234, .exec_seq = 2, .parent_start_ns = 0x99, .parent_exec_seq = 1, .comm = "python3",
+		.seq = 42,
+		.mono_ns = 123456789,
+		.fence_id = 0xabcdef,
+		.generation = 3,
+		.type = (__u8)type,
+		.op = (__u8)op,
+		.rule = (__u8)rule,
+		.verdict = CORDON_VERDICT_DENY,
+		.mode = CORDON_MODE_ENFORCE,
+		.count = 1,
+		.pid = 1234,
+		.pid_ns = 7,
+		.tid = 1235,
+		.ppid = 1,
+		.uid = 1000,
+		.gid = 1001,
+		.cgroup = 5678,
+		.start_ns = 0x1234,
+		.exec_seq = 2,
+		.parent_start_ns = 0x99,
+		.parent_exec_seq = 1,
+		.comm = "python3",
 	};
 }
 
@@ -89,7 +113,10 @@ static void record_net(const __u8 *dst, enum cordon_op op)
 		memcpy(record.raw.dst + 12, dst, 4);
 }
 
-/* The record as the ring buffer holds it: the bytes end where they end, so that sanitizers see every step beyond. */
+/*
+ * The record as the ring buffer holds it: the bytes end where they end, so that sanitizers see
+ * every step beyond.
+ */
 static int decode_size(size_t size)
 {
 	_cleanup_free_ char *bytes = malloc(size ? size : 1);
@@ -106,7 +133,7 @@ static int decode(void)
 	return decode_size(sizeof(record.raw) + record.n);
 }
 
-/* --- the schema ---------------------------------------------------------------------------------------------- */
+/* --- the schema ---------------------------------------------------------------------------- */
 
 static json_t *schema;
 
@@ -139,7 +166,10 @@ static int schema_unload(void **state)
 	return 0;
 }
 
-/* Writes event and checks the line: one line, within bounds, JSON, as the schema says. Caller releases. */
+/*
+ * Writes event and checks the line: one line, within bounds, JSON, as the schema says. Caller
+ * releases.
+ */
 static json_t *write_checked(const struct event_context *c)
 {
 	size_t n = event_format_json(line, c, &event);
@@ -167,31 +197,39 @@ static json_t *decode_and_write(void)
 /* "file.path" of root, or NULL */
 static const char *text_at(const json_t *root, const char *object, const char *key)
 {
-	return json_string_value(json_object_get(object ? json_object_get(root, object) : root, key));
+	return json_string_value(
+		json_object_get(object ? json_object_get(root, object) : root, key));
 }
 
-#define assert_text(root, object, key, want)                                                       \
-	do {                                                                                       \
-		const char *got_ = text_at(root, object, key);                                     \
-		assert_non_null(got_);                                                             \
-		assert_string_equal(got_, want);                                                   \
+#define assert_text(root, object, key, want)                   \
+	do {                                                   \
+		const char *got_ = text_at(root, object, key); \
+		assert_non_null(got_);                         \
+		assert_string_equal(got_, want);               \
 	} while (0)
-#define assert_absent(root, object, key)                                                           \
+#define assert_absent(root, object, key) \
 	assert_null(json_object_get((object) ? json_object_get(root, object) : (root), key))
 
-/* --- decoding ------------------------------------------------------------------------------------------------ */
+/* --- decoding ------------------------------------------------------------------------------ */
 
 static void test_golden_file(void **state)
 {
-	static const char want[] =
-		"{\"schema\":\"cordon.event/1\",\"node\":\"node-1\",\"seq\":42,\"time\":\"2026-01-02T03:04:05.123456789Z\","
-		"\"mono_ns\":123456789,\"type\":\"file\",\"op\":\"open_write\",\"verdict\":\"deny\",\"rule\":\"files.write\","
-		"\"fence\":{\"id\":\"0000000000abcdef\",\"name\":\"refund-agent\",\"policy\":\"refund\",\"generation\":3,"
-		"\"mode\":\"enforce\",\"task\":\"task-7\",\"tenant\":\"t-1\",\"subject\":\"alice\",\"container\":\"c0ffee\"},"
-		"\"errno\":\"EROFS\",\"count\":1,\"process\":{\"pid\":1234,\"pid_ns\":7,\"tid\":1235,\"ppid\":1,\"uid\":1000,"
-		"\"gid\":1001,\"comm\":\"python3\",\"exe\":\"/usr/bin/python3\",\"exec_id\":\"1234-2\","
-		"\"parent_exec_id\":\"99-1\",\"cgroup\":\"5678\"},\"file\":{\"flags\":\"O_WRONLY|O_CREAT\","
-		"\"path\":\"/etc/passwd\",\"dev\":\"8:1\",\"ino\":\"99\"}}\n";
+	static const char want[] = "{\"schema\":\"cordon.event/"
+				   "1\",\"node\":\"node-1\",\"seq\":42,\"time\":\"2026-01-02T03:04:"
+				   "05.123456789Z\","
+				   "\"mono_ns\":123456789,\"type\":\"file\",\"op\":\"open_write\","
+				   "\"verdict\":\"deny\",\"rule\":\"files.write\","
+				   "\"fence\":{\"id\":\"0000000000abcdef\",\"name\":\"refund-"
+				   "agent\",\"policy\":\"refund\",\"generation\":3,"
+				   "\"mode\":\"enforce\",\"task\":\"task-7\",\"tenant\":\"t-1\","
+				   "\"subject\":\"alice\",\"container\":\"c0ffee\"},"
+				   "\"errno\":\"EROFS\",\"count\":1,\"process\":{\"pid\":1234,"
+				   "\"pid_ns\":7,\"tid\":1235,\"ppid\":1,\"uid\":1000,"
+				   "\"gid\":1001,\"comm\":\"python3\",\"exe\":\"/usr/bin/"
+				   "python3\",\"exec_id\":\"1234-2\","
+				   "\"parent_exec_id\":\"99-1\",\"cgroup\":\"5678\"},\"file\":{"
+				   "\"flags\":\"O_WRONLY|O_CREAT\","
+				   "\"path\":\"/etc/passwd\",\"dev\":\"8:1\",\"ino\":\"99\"}}\n";
 
 	record_file();
 	json_decref(decode_and_write());
@@ -200,7 +238,8 @@ static void test_golden_file(void **state)
 
 static void test_golden_net(void **state)
 {
-	static const char want[] = "\"net\":{\"family\":\"inet\",\"proto\":\"tcp\",\"dst\":\"93.184.216.34\",\"dport\":443}}\n";
+	static const char want[] = "\"net\":{\"family\":\"inet\",\"proto\":\"tcp\",\"dst\":\"93."
+				   "184.216.34\",\"dport\":443}}\n";
 	static const __u8 dst[] = { 93, 184, 216, 34 };
 
 	record_net(dst, CORDON_OP_CONNECT);
@@ -215,7 +254,10 @@ struct path_case {
 	const char *want;
 };
 
-#define PATH(names, flags, want) { names, sizeof(names), flags, want }
+#define PATH(names, flags, want)                  \
+	{                                         \
+		names, sizeof(names), flags, want \
+	}
 
 static void test_paths(void **state)
 {
@@ -224,9 +266,9 @@ static void test_paths(void **state)
 		PATH("f", 0, "/f"),
 		PATH("f\0dir", CORDON_PATH_TRUNCATED, "dir/f"),
 		PATH("f\0dir", CORDON_PATH_DISCONNECTED, "dir/f"),
-		PATH("", 0, "/"),		    /* one empty component: the root */
-		PATH("f\0\0dir\0", 0, "/dir/f"),    /* empty ones are skipped */
-		PATH("/dev/sda1", 0, "/dev/sda1"),  /* text in place of components */
+		PATH("", 0, "/"),		   /* one empty component: the root */
+		PATH("f\0\0dir\0", 0, "/dir/f"),   /* empty ones are skipped */
+		PATH("/dev/sda1", 0, "/dev/sda1"), /* text in place of components */
 		PATH("/a/../b", CORDON_PATH_TEXT, "/a/../b"),
 		PATH("tmpfs", CORDON_PATH_TEXT, "tmpfs"),
 		PATH("a\0b", CORDON_PATH_TEXT, "a"), /* ends at the first NUL */
@@ -250,7 +292,8 @@ static void test_paths(void **state)
 		assert_text(root, "file", "path2", cases[i].want);
 		assert_int_equal(!json_object_get(json_object_get(root, "file"), "path_truncated"),
 				 !(cases[i].flags & CORDON_PATH_TRUNCATED));
-		assert_int_equal(!json_object_get(json_object_get(root, "file"), "path2_disconnected"),
+		assert_int_equal(!json_object_get(json_object_get(root, "file"), "path2_"
+										 "disconnected"),
 				 !(cases[i].flags & CORDON_PATH_DISCONNECTED));
 		json_decref(root);
 	}
@@ -305,8 +348,10 @@ static void test_decode_sizes(void **state)
 
 static void test_decode_refuses(void **state)
 {
-	__u16 *lengths[] = { &record.raw.path_len, &record.raw.path2_len, &record.raw.exe_len, &record.raw.unix_len };
-	__u8 *words[] = { &record.raw.type, &record.raw.op, &record.raw.verdict, &record.raw.rule, &record.raw.mode };
+	__u16 *lengths[] = { &record.raw.path_len, &record.raw.path2_len, &record.raw.exe_len,
+			     &record.raw.unix_len };
+	__u8 *words[] = { &record.raw.type, &record.raw.op, &record.raw.verdict, &record.raw.rule,
+			  &record.raw.mode };
 
 	for (size_t i = 0; i < ARRAY_SIZE(lengths); i++) {
 		record_file();
@@ -328,7 +373,10 @@ static void test_decode_refuses(void **state)
 	assert_int_equal(decode(), -EBADMSG);
 }
 
-/* All lengths together must stay within what the struct holds, even where the record is long enough. */
+/*
+ * All lengths together must stay within what the struct holds, even where the record is long
+ * enough.
+ */
 static void test_decode_names_limit(void **state)
 {
 	static char long_name[CORDON_EVENT_NAMES_MAX + 1];
@@ -342,7 +390,7 @@ static void test_decode_names_limit(void **state)
 	assert_int_equal(decode(), -EBADMSG);
 }
 
-/* --- JSON ---------------------------------------------------------------------------------------------------- */
+/* --- JSON ---------------------------------------------------------------------------------- */
 
 static void test_every_word(void **state)
 {
@@ -384,7 +432,8 @@ static void test_names_beyond(void **state)
 
 static void test_context(void **state)
 {
-	static const char *const keys[] = { "name", "policy", "task", "tenant", "subject", "container" };
+	static const char *const keys[] = { "name",   "policy",	 "task",
+					    "tenant", "subject", "container" };
 	struct event_context degraded = context;
 	char long_text[2 * EVENT_TEXT_MAX];
 	json_t *root;
@@ -420,10 +469,16 @@ static void test_addresses(void **state)
 	} cases[] = {
 		{ AF_INET, 0, { [12] = 10, 0, 0, 1 }, "10.0.0.1" },
 		{ AF_INET, 0, { 0 }, "0.0.0.0" },
-		{ AF_INET6, CORDON_NET_MAPPED | CORDON_NET_METADATA, { [12] = 169, 254, 169, 254 }, "169.254.169.254" },
+		{ AF_INET6,
+		  CORDON_NET_MAPPED | CORDON_NET_METADATA,
+		  { [12] = 169, 254, 169, 254 },
+		  "169.254.169.254" },
 		{ AF_INET6, 0, { [15] = 1 }, "::1" },
 		{ AF_INET6, 0, { 0 }, "::" },
-		{ AF_INET6, CORDON_NET_METADATA, { 0xfd, 0, 0x0e, 0xc2, [14] = 2, 0x54 }, "fd00:ec2::254" },
+		{ AF_INET6,
+		  CORDON_NET_METADATA,
+		  { 0xfd, 0, 0x0e, 0xc2, [14] = 2, 0x54 },
+		  "fd00:ec2::254" },
 		{ AF_INET6, 0, { 0x20, 1, 0x0d, 0xb8, [15] = 1 }, "2001:db8::1" },
 	};
 
@@ -438,7 +493,8 @@ static void test_addresses(void **state)
 		net = json_object_get(root, "net");
 		assert_text(root, "net", "dst", cases[i].want);
 		assert_int_equal(json_integer_value(json_object_get(net, "dport")), 0);
-		assert_int_equal(json_is_true(json_object_get(net, "mapped")), !!(cases[i].flags & CORDON_NET_MAPPED));
+		assert_int_equal(json_is_true(json_object_get(net, "mapped")),
+				 !!(cases[i].flags & CORDON_NET_MAPPED));
 		assert_int_equal(json_is_true(json_object_get(net, "metadata")),
 				 !!(cases[i].flags & CORDON_NET_METADATA));
 		assert_absent(root, "net", "src");
@@ -486,7 +542,10 @@ static void test_guard_members(void **state)
 	record.raw.target_pid = 77;
 	root = decode_and_write();
 	assert_text(root, "guard", "signal", "SIGKILL");
-	assert_int_equal(json_integer_value(json_object_get(json_object_get(root, "guard"), "target_pid")), 77);
+	assert_int_equal(json_integer_value(json_object_get(json_object_get(root, "guard"), "target"
+											    "_pi"
+											    "d")),
+			 77);
 	assert_absent(root, "guard", "access");
 	json_decref(root);
 	record_begin(CORDON_TYPE_GUARD, CORDON_OP_PTRACE, CORDON_RULE_GUARD_PTRACE);
@@ -497,8 +556,8 @@ static void test_guard_members(void **state)
 }
 
 /*
- * Every member of the struct shows somewhere: a change of any of its bytes changes the line. `lost` feeds gap records
- * instead, and the lengths are covered by the tests of paths.
+ * Every member of the struct shows somewhere: a change of any of its bytes changes the line. `lost`
+ * feeds gap records instead, and the lengths are covered by the tests of paths.
  */
 static void test_every_member_shows(void **state)
 {
@@ -520,17 +579,21 @@ static void test_every_member_shows(void **state)
 			static const __u8 dst[] = { 1, 2, 3, 4 };
 			size_t n;
 
-			record_net(dst, type == CORDON_TYPE_GUARD ? CORDON_OP_SIGNAL : CORDON_OP_CONNECT);
+			record_net(dst, type == CORDON_TYPE_GUARD ? CORDON_OP_SIGNAL
+								  : CORDON_OP_CONNECT);
 			record.raw.type = (__u8)type;
 			record.raw.net_flags = CORDON_NET_SRC;
 			record.raw.count = 2;
 			record.raw.path_len = NAMES("f");
 			assert_int_equal(decode(), 0);
 			n = event_format_json(before, &context, &event);
-			((char *)&record.raw)[members[i].offset + (strcmp(name, "dst") == 0 || strcmp(name, "src") == 0
-									   ? 15 : 0)] ^= 1;
+			((char *)&record.raw)[members[i].offset +
+					      (strcmp(name, "dst") == 0 || strcmp(name, "src") == 0
+						       ? 15
+						       : 0)] ^= 1;
 			assert_int_equal(decode(), 0);
-			shows |= event_format_json(line, &context, &event) != n || memcmp(line, before, n) != 0;
+			shows |= event_format_json(line, &context, &event) != n ||
+				 memcmp(line, before, n) != 0;
 		}
 		if (!shows)
 			fail_msg("%s is not to be seen in the event", name);
@@ -586,7 +649,7 @@ static void test_write_errors(void **state)
 	fclose(full);
 }
 
-/* --- escaping ------------------------------------------------------------------------------------------------ */
+/* --- escaping ------------------------------------------------------------------------------ */
 
 static int hex_value(char c)
 {
@@ -646,7 +709,10 @@ static void test_escape_random(void **state)
 		size_t n = 1 + (size_t)random() % sizeof(bytes);
 
 		for (size_t j = 0; j < n; j++) /* half of them from UTF-8 and escapes */
-			bytes[j] = random() % 2 ? (char)random() : "\\x4\xc3\xa9\xe2\x80\xae\xf0\x9f\x98\x80\""[random() % 14];
+			bytes[j] = random() % 2
+					   ? (char)random()
+					   : "\\x4\xc3\xa9\xe2\x80\xae\xf0\x9f\x98\x80\""[random() %
+											  14];
 		check_round_trip(bytes, n);
 	}
 }
@@ -659,17 +725,21 @@ static void test_escape_unicode(void **state)
 		{ "caf\xc3\xa9", "caf\xc3\xa9" },
 		{ "\xe6\x97\xa5", "\xe6\x97\xa5" },
 		{ "\xf0\x9f\x98\x80", "\xf0\x9f\x98\x80" },
-		{ "\xc2\x9b" "2J", "\\xc2\\x9b2J" },			  /* CSI as a C1 control */
+		{ "\xc2\x9b"
+		  "2J",
+		  "\\xc2\\x9b2J" }, /* CSI as a C1 control */
 		{ "\x7f", "\\x7f" },
-		{ "\xe2\x80\xae" "txt.exe", "\\xe2\\x80\\xaetxt.exe" },	  /* right-to-left override */
-		{ "\xe2\x80\xa8", "\\xe2\\x80\\xa8" },			  /* line separator */
-		{ "\xef\xbb\xbf", "\\xef\\xbb\\xbf" },			  /* byte order mark */
-		{ "\xf3\xa0\x80\xa0", "\\xf3\\xa0\\x80\\xa0" },		  /* a tag, invisible */
-		{ "\xc0\xaf", "\\xc0\\xaf" },				  /* overlong slash */
+		{ "\xe2\x80\xae"
+		  "txt.exe",
+		  "\\xe2\\x80\\xaetxt.exe" },			/* right-to-left override */
+		{ "\xe2\x80\xa8", "\\xe2\\x80\\xa8" },		/* line separator */
+		{ "\xef\xbb\xbf", "\\xef\\xbb\\xbf" },		/* byte order mark */
+		{ "\xf3\xa0\x80\xa0", "\\xf3\\xa0\\x80\\xa0" }, /* a tag, invisible */
+		{ "\xc0\xaf", "\\xc0\\xaf" },			/* overlong slash */
 		{ "\xe0\x80\xaf", "\\xe0\\x80\\xaf" },
-		{ "\xed\xa0\x80", "\\xed\\xa0\\x80" },			  /* surrogate */
-		{ "\xf4\x90\x80\x80", "\\xf4\\x90\\x80\\x80" },		  /* above U+10FFFF */
-		{ "\xe6\x97", "\\xe6\\x97" },				  /* cut off */
+		{ "\xed\xa0\x80", "\\xed\\xa0\\x80" },		/* surrogate */
+		{ "\xf4\x90\x80\x80", "\\xf4\\x90\\x80\\x80" }, /* above U+10FFFF */
+		{ "\xe6\x97", "\\xe6\\x97" },			/* cut off */
 		{ "a\nb\r\t", "a\\x0ab\\x0d\\x09" },
 	};
 
@@ -685,7 +755,7 @@ static void test_escape_unicode(void **state)
 	}
 }
 
-/* --- symbols, times, ids ------------------------------------------------------------------------------------- */
+/* --- symbols, times, ids ------------------------------------------------------------------- */
 
 static struct event_buffer buffer;
 static char buffer_text[512];
@@ -711,7 +781,8 @@ static void test_symbols(void **state)
 		const char *want;
 	} cases[] = {
 		{ CORDON_OP_OPEN_READ, 0, "O_RDONLY" },
-		{ CORDON_OP_OPEN_READ, O_RDONLY | O_DIRECTORY | O_CLOEXEC, "O_RDONLY|O_DIRECTORY|O_CLOEXEC" },
+		{ CORDON_OP_OPEN_READ, O_RDONLY | O_DIRECTORY | O_CLOEXEC,
+		  "O_RDONLY|O_DIRECTORY|O_CLOEXEC" },
 		{ CORDON_OP_OPEN_WRITE, O_RDWR | O_TRUNC | O_APPEND, "O_RDWR|O_TRUNC|O_APPEND" },
 		{ CORDON_OP_OPEN_WRITE, O_WRONLY | O_SYNC, "O_WRONLY|O_SYNC" },
 		{ CORDON_OP_OPEN_WRITE, O_WRONLY | O_DSYNC, "O_WRONLY|O_DSYNC" },
@@ -788,10 +859,23 @@ static void test_time_against_libc(void **state)
 static void test_time_parsing(void **state)
 {
 	static const char *const bad[] = {
-		"", "2026", "2026-01-02", "2026-01-02T03:04:05", "2026-01-02T03:04:05.Z", "2026-13-02T03:04:05Z",
-		"2026-02-29T03:04:05Z", "2026-01-02T24:04:05Z", "2026-01-02T03:60:05Z", "2026-01-02T03:04:05ZZ",
-		"2026-01-02T03:04:05+0100", "2026-01-02T03:04:05+24:00", "1969-12-31T23:59:59Z",
-		"1970-01-01T00:00:00+00:01", "2026-00-01T00:00:00Z", "2026-01-00T00:00:00Z", "+026-01-02T03:04:05Z",
+		"",
+		"2026",
+		"2026-01-02",
+		"2026-01-02T03:04:05",
+		"2026-01-02T03:04:05.Z",
+		"2026-13-02T03:04:05Z",
+		"2026-02-29T03:04:05Z",
+		"2026-01-02T24:04:05Z",
+		"2026-01-02T03:60:05Z",
+		"2026-01-02T03:04:05ZZ",
+		"2026-01-02T03:04:05+0100",
+		"2026-01-02T03:04:05+24:00",
+		"1969-12-31T23:59:59Z",
+		"1970-01-01T00:00:00+00:01",
+		"2026-00-01T00:00:00Z",
+		"2026-01-00T00:00:00Z",
+		"+026-01-02T03:04:05Z",
 	};
 	uint64_t ns;
 
@@ -835,7 +919,7 @@ static void test_buffer_overflow(void **state)
 	assert_memory_equal(small, "abcd", 4);
 }
 
-/* --- events of user space ------------------------------------------------------------------------------------ */
+/* --- events of user space ------------------------------------------------------------------ */
 
 static void test_make(void **state)
 {
@@ -852,7 +936,10 @@ static void test_make(void **state)
 	assert_text(root, "fence", "mode", "audit");
 	assert_text(root, "fence", "id", "0000000000000005");
 	assert_int_equal(json_integer_value(json_object_get(root, "exit_code")), 137);
-	assert_int_equal(json_integer_value(json_object_get(json_object_get(root, "fence"), "generation")), 4);
+	assert_int_equal(json_integer_value(json_object_get(json_object_get(root, "fence"), "genera"
+											    "tio"
+											    "n")),
+			 4);
 	assert_absent(root, NULL, "errno");
 	assert_absent(root, NULL, "count");
 	assert_absent(root, NULL, "process");
@@ -888,7 +975,7 @@ static void test_make_gap(void **state)
 	json_decref(root);
 }
 
-/* --- reading back -------------------------------------------------------------------------------------------- */
+/* --- reading back -------------------------------------------------------------------------- */
 
 static size_t write_line(void)
 {
@@ -896,7 +983,8 @@ static size_t write_line(void)
 	return event_format_json(line, &context, &event);
 }
 
-static char *text_of(const struct event_record *r, enum event_format format, bool color, const char *json, size_t n)
+static char *text_of(const struct event_record *r, enum event_format format, bool color,
+		     const char *json, size_t n)
 {
 	char *text = NULL;
 	size_t size;
@@ -931,36 +1019,45 @@ static void test_text_lines(void **state)
 
 	record_file();
 	check_text("03:04:05.123456  DENY        file     open_write   files.write       "
-		   "/etc/passwd                               EROFS   python3[1234]     refund-agent/task-7 #42\n");
+		   "/etc/passwd                               EROFS   python3[1234]     "
+		   "refund-agent/task-7 #42\n");
 	record_net(dst, CORDON_OP_CONNECT);
 	record.raw.verdict = CORDON_VERDICT_WOULD_DENY;
 	record.raw.err = 0;
 	record.raw.count = 3;
 	check_text("03:04:05.123456  WOULD_DENY  net      connect      network.default   "
-		   "tcp 93.184.216.34:443                             python3[1234]     refund-agent/task-7 #42 x3\n");
+		   "tcp 93.184.216.34:443                             python3[1234]     "
+		   "refund-agent/task-7 #42 x3\n");
 	record.raw.family = AF_INET6;
 	record.raw.dst[0] = 0x20;
 	check_text("03:04:05.123456  WOULD_DENY  net      connect      network.default   "
-		   "tcp [2000::5db8:d822]:443                         python3[1234]     refund-agent/task-7 #42 x3\n");
+		   "tcp [2000::5db8:d822]:443                         python3[1234]     "
+		   "refund-agent/task-7 #42 x3\n");
 	record_begin(CORDON_TYPE_GUARD, CORDON_OP_SIGNAL, CORDON_RULE_GUARD_SIGNAL);
 	record.raw.op_flags = SIGKILL;
 	record.raw.target_pid = 1;
 	record.raw.err = EPERM;
 	check_text("03:04:05.123456  DENY        guard    signal       guard.signal      "
-		   "SIGKILL pid 1                             EPERM   python3[1234]     refund-agent/task-7 #42\n");
+		   "SIGKILL pid 1                             EPERM   python3[1234]     "
+		   "refund-agent/task-7 #42\n");
 	record_begin(CORDON_TYPE_FILE, CORDON_OP_RENAME, CORDON_RULE_FILES_WRITE);
 	record.raw.path_flags = CORDON_PATH_TRUNCATED;
 	record.raw.path_len = NAMES("a\nDENY");
 	record.raw.path2_len = NAMES("b\0caf\xc3\xa9");
 	check_text("03:04:05.123456  DENY        file     rename       files.write       "
-		   ".../a\\x0aDENY -> /caf\xc3\xa9/b                          python3[1234]     refund-agent/task-7 #42\n");
+		   ".../a\\x0aDENY -> /caf\xc3\xa9/b                          python3[1234]     "
+		   "refund-agent/task-7 #42\n");
 }
 
-/* Colours are ours; nothing of what a fence chose acts on the terminal, in whatever field it stands. */
+/*
+ * Colours are ours; nothing of what a fence chose acts on the terminal, in whatever field it
+ * stands.
+ */
 static void test_text_is_safe(void **state)
 {
 	static const char hostile[] = "\x1b]0;x\x07\n\r\x9b\xc2\x9b\xe2\x80\xae\x7f";
-	struct event_context c = { hostile, hostile, hostile, hostile, hostile, hostile, hostile, hostile };
+	struct event_context c = { hostile, hostile, hostile, hostile,
+				   hostile, hostile, hostile, hostile };
 
 	for (enum cordon_type type = CORDON_TYPE_FILE; type <= CORDON_TYPE_LOSS; type++) {
 		for (unsigned int op = 0; op < CORDON_OP_COUNT; op++) {
@@ -971,7 +1068,8 @@ static void test_text_is_safe(void **state)
 			record_begin(type, op, CORDON_RULE_FILES_WRITE);
 			memcpy(record.raw.comm, hostile, 15);
 			record.raw.path_len = NAMES("\x1b]0;x\x07\n\r\x9b\xc2\x9b\xe2\x80\xae\x7f");
-			record.raw.path2_len = NAMES("\x1b]0;x\x07\n\r\x9b\xc2\x9b\xe2\x80\xae\x7f");
+			record.raw.path2_len = NAMES("\x1b]0;"
+						     "x\x07\n\r\x9b\xc2\x9b\xe2\x80\xae\x7f");
 			record.raw.unix_len = NAMES("\x1b]0;x\x07\n\r\x9b\xc2\x9b\xe2\x80\xae\x7f");
 			assert_int_equal(decode(), 0);
 			event.detail = hostile;
@@ -1002,9 +1100,11 @@ static void test_longest_text(void **state)
 	static char json[EVENT_LINE_MAX];
 	_cleanup_free_ char *text = NULL;
 	struct event_record r;
-	size_t n = (size_t)sprintf(json, "{\"schema\":\"cordon.event/1\",\"seq\":1,\"time\":\"2026-01-02T03:04:05Z\","
-				   "\"type\":\"file\",\"op\":\"x\",\"verdict\":\"deny\",\"rule\":\"r\",\"fence\":{},"
-				   "\"file\":{\"path\":\"");
+	size_t n = (size_t)sprintf(json, "{\"schema\":\"cordon.event/"
+					 "1\",\"seq\":1,\"time\":\"2026-01-02T03:04:05Z\","
+					 "\"type\":\"file\",\"op\":\"x\",\"verdict\":\"deny\","
+					 "\"rule\":\"r\",\"fence\":{},"
+					 "\"file\":{\"path\":\"");
 
 	while (n < sizeof(json) - 10)
 		json[n++] = 0x7f; /* four bytes each as text */
@@ -1016,8 +1116,9 @@ static void test_longest_text(void **state)
 	assert_true(strlen(text) < EVENT_LINE_MAX);
 }
 
-#define EVENT_JSON_MIN(more)                                                                       \
-	"{\"schema\":\"cordon.event/1\",\"seq\":1,\"time\":\"2026-01-02T03:04:05Z\",\"type\":\"file\","   \
+#define EVENT_JSON_MIN(more)                                                 \
+	"{\"schema\":\"cordon.event/"                                        \
+	"1\",\"seq\":1,\"time\":\"2026-01-02T03:04:05Z\",\"type\":\"file\"," \
 	"\"op\":\"x\",\"verdict\":\"deny\",\"rule\":\"r\",\"fence\":{}" more "}"
 
 static void test_record_refuses(void **state)
@@ -1037,15 +1138,20 @@ static void test_record_refuses(void **state)
 		{ EVENT_JSON_MIN(",\"detail\":\"\xff\""), "not JSON" },
 		{ "{\"schema\":\"cordon.event/1\",\"seq\":1}", "time" },
 		{ "{\"schema\":\"cordon.event/1\",\"time\":\"2026-01-02T03:04:05Z\"}", "seq" },
-		{ "{\"schema\":\"cordon.event/1\",\"time\":\"2026-01-02T03:04:05Z\",\"seq\":1}", "fence" },
-		{ "{\"schema\":\"cordon.event/1\",\"time\":\"2026-01-02T03:04:05Z\",\"seq\":1,\"fence\":{}}", "type" },
+		{ "{\"schema\":\"cordon.event/1\",\"time\":\"2026-01-02T03:04:05Z\",\"seq\":1}",
+		  "fence" },
+		{ "{\"schema\":\"cordon.event/"
+		  "1\",\"time\":\"2026-01-02T03:04:05Z\",\"seq\":1,\"fence\":{}}",
+		  "type" },
 	};
 	struct event_record r;
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		struct error error = { "" };
 
-		assert_int_equal(event_record_parse(cases[i].line, strlen(cases[i].line), &r, &error), -EINVAL);
+		assert_int_equal(
+			event_record_parse(cases[i].line, strlen(cases[i].line), &r, &error),
+			-EINVAL);
 		if (!strstr(error.text, cases[i].reason))
 			fail_msg("%s: %s", cases[i].line, error.text);
 		assert_false(event_text_is_unsafe(error.text, strlen(error.text)));
@@ -1063,7 +1169,8 @@ static void test_record_odd(void **state)
 		EVENT_JSON_MIN(",\"net\":{\"dst\":\"\",\"dport\":\"x\",\"unix\":\"\"}"),
 		EVENT_JSON_MIN(",\"net\":[]"),
 		EVENT_JSON_MIN(",\"guard\":{\"target_pid\":-1}"),
-		EVENT_JSON_MIN(",\"process\":{},\"errno\":5,\"count\":-7,\"exit_code\":null,\"cold_start_ns\":\"x\""),
+		EVENT_JSON_MIN(",\"process\":{},\"errno\":5,\"count\":-7,\"exit_code\":null,\"cold_"
+			       "start_ns\":\"x\""),
 		EVENT_JSON_MIN(",\"process\":{\"comm\":\"\\u001b[2J\\u009b\\u202e\"}"),
 	};
 
@@ -1091,7 +1198,8 @@ static void check_json_out(const char *json, const char *want)
 
 static void test_json_passes(void **state)
 {
-	check_json_out(EVENT_JSON_MIN(", \"detail\": \"caf\xc3\xa9\""), EVENT_JSON_MIN(", \"detail\": \"caf\xc3\xa9\"") "\n");
+	check_json_out(EVENT_JSON_MIN(", \"detail\": \"caf\xc3\xa9\""),
+		       EVENT_JSON_MIN(", \"detail\": \"caf\xc3\xa9\"") "\n");
 	check_json_out(EVENT_JSON_MIN(",\"x\":1.50") "\r\n", EVENT_JSON_MIN(",\"x\":1.50") "\n");
 	check_json_out(EVENT_JSON_MIN(",\"detail\":\"\xc2\x9b\x7f\xc3\xa9\""),
 		       EVENT_JSON_MIN(",\"detail\":\"\\u009B\\u007f\\u00E9\"") "\n");
@@ -1162,7 +1270,7 @@ static void test_words(void **state)
 	assert_int_equal(event_words_split(list, &words), -E2BIG);
 }
 
-/* --- accounting ---------------------------------------------------------------------------------------------- */
+/* --- accounting ---------------------------------------------------------------------------- */
 
 static struct event_tracker tracker;
 static struct event_gap gap;
@@ -1170,7 +1278,9 @@ static struct event_gap gap;
 /* One delivered event; returns how many are reported as lost before it. */
 static uint32_t see(uint64_t seq, uint64_t lost, uint64_t ms)
 {
-	struct cordon_event raw = { .seq = seq, .lost = lost, .mono_ns = (ms + 1) * 1000000, .op = CORDON_OP_CONNECT };
+	struct cordon_event raw = {
+		.seq = seq, .lost = lost, .mono_ns = (ms + 1) * 1000000, .op = CORDON_OP_CONNECT
+	};
 
 	return event_tracker_see(&tracker, &raw, &gap) ? gap.count : 0;
 }
@@ -1278,7 +1388,8 @@ static void test_tracker_poll(void **state)
 	event_tracker_init(&tracker, 0, 0);
 	assert_int_equal(see(1, 0, 0), 0);
 	assert_false(event_tracker_poll(&tracker, 1, 0, 1, &gap));
-	assert_true(event_tracker_poll(&tracker, 6, 5, 1000000000, &gap)); /* nothing arrives any more */
+	assert_true(event_tracker_poll(&tracker, 6, 5, 1000000000,
+				       &gap)); /* nothing arrives any more */
 	assert_int_equal(gap.count, 5);
 	assert_true(gap.first == 2 && gap.last == 6);
 	assert_false(event_tracker_poll(&tracker, 6, 5, 9000000000, &gap));
@@ -1286,7 +1397,10 @@ static void test_tracker_poll(void **state)
 	assert_true(finish(7, &reported) == 7 && reported == 0);
 }
 
-/* A record that was refused, or that nobody counted: found when it passes out of the window, or at the end. */
+/*
+ * A record that was refused, or that nobody counted: found when it passes out of the window, or at
+ * the end.
+ */
 static void test_tracker_uncounted_loss(void **state)
 {
 	uint64_t reported = 0, rest;
@@ -1312,7 +1426,8 @@ static void test_tracker_jump(void **state)
 
 	event_tracker_init(&tracker, 0, 0);
 	assert_int_equal(see(1, 0, 0), 0);
-	assert_true(see(1000000000000ULL, 0, 1000) == UINT32_MAX); /* more than one record can say */
+	assert_true(see(1000000000000ULL, 0, 1000) ==
+		    UINT32_MAX); /* more than one record can say */
 	assert_true(see(1000000000002ULL, 0, 2000) == UINT32_MAX);
 }
 
@@ -1344,10 +1459,12 @@ static void test_tracker_odd_numbers(void **state)
 }
 
 /*
- * CPUs number events, lose some of them (counted later or, rarely, never) and deliver the others out of order; user
- * space numbers its gap records in between. Never is more reported than was lost, and in the end all adds up.
+ * CPUs number events, lose some of them (counted later or, rarely, never) and deliver the others
+ * out of order; user space numbers its gap records in between. Never is more reported than was
+ * lost, and in the end all adds up.
  */
-static void simulate(unsigned int seed, unsigned int loss_per_mille, unsigned int uncounted_per_mille)
+static void simulate(unsigned int seed, unsigned int loss_per_mille,
+		     unsigned int uncounted_per_mille)
 {
 	enum { CPUS = 8, STEPS = 50000 };
 	struct {
@@ -1408,7 +1525,7 @@ static void test_tracker_simulation(void **state)
 	}
 }
 
-/* --- what is published --------------------------------------------------------------------------------------- */
+/* --- what is published --------------------------------------------------------------------- */
 
 static void check_fresh(const char *path, void (*print)(FILE *out), const char *option)
 {
@@ -1436,17 +1553,28 @@ static void test_schema_refuses(void **state)
 	static const struct {
 		const char *object, *key, *value;
 	} cases[] = {
-		{ NULL, "seq", "\"1\"" },	    { NULL, "seq", "-1" },
-		{ NULL, "type", "\"net\"" },	    { NULL, "op", "\"connect\"" },
-		{ NULL, "op", "\"x\"" },	    { NULL, "verdict", "\"?\"" },
-		{ NULL, "time", "\"2026-01-02T03:04:05Z\"" }, { NULL, "errno", "30" },
-		{ NULL, "extra", "1" },		    { NULL, "schema", "\"cordon.event/2\"" },
-		{ "fence", "id", "\"abc\"" },	    { "fence", "mode", "\"off\"" },
-		{ "fence", "task", "7" },	    { "process", "exec_id", "\"x-1\"" },
-		{ "process", "cgroup", "5" },	    { "file", "path_truncated", "false" },
-		{ "file", "dev", "\"8\"" },	    { "file", "extra", "1" },
-		{ NULL, "file", NULL },		    { NULL, "fence", NULL },
-		{ "process", "comm", NULL },	    { "fence", "container", NULL },
+		{ NULL, "seq", "\"1\"" },
+		{ NULL, "seq", "-1" },
+		{ NULL, "type", "\"net\"" },
+		{ NULL, "op", "\"connect\"" },
+		{ NULL, "op", "\"x\"" },
+		{ NULL, "verdict", "\"?\"" },
+		{ NULL, "time", "\"2026-01-02T03:04:05Z\"" },
+		{ NULL, "errno", "30" },
+		{ NULL, "extra", "1" },
+		{ NULL, "schema", "\"cordon.event/2\"" },
+		{ "fence", "id", "\"abc\"" },
+		{ "fence", "mode", "\"off\"" },
+		{ "fence", "task", "7" },
+		{ "process", "exec_id", "\"x-1\"" },
+		{ "process", "cgroup", "5" },
+		{ "file", "path_truncated", "false" },
+		{ "file", "dev", "\"8\"" },
+		{ "file", "extra", "1" },
+		{ NULL, "file", NULL },
+		{ NULL, "fence", NULL },
+		{ "process", "comm", NULL },
+		{ "fence", "container", NULL },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
@@ -1457,7 +1585,8 @@ static void test_schema_refuses(void **state)
 		root = decode_and_write();
 		object = cases[i].object ? json_object_get(root, cases[i].object) : root;
 		if (cases[i].value)
-			json_object_set_new(object, cases[i].key, json_loads(cases[i].value, JSON_DECODE_ANY, NULL));
+			json_object_set_new(object, cases[i].key,
+					    json_loads(cases[i].value, JSON_DECODE_ANY, NULL));
 		else
 			json_object_del(object, cases[i].key);
 		if (schema_check(schema, root, true, &fault))

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The machinery of the command line: finds a verb, parses its option rows, runs it. No privilege of its own and
- * nothing is done before the whole line was understood: a fault in it ends with exit 2 (or the verb's usage_code)
- * and one line on stderr that names the object and the remedy.
+ * The machinery of the command line: finds a verb, parses its option rows, runs it. No privilege of
+ * its own and nothing is done before the whole line was understood: a fault in it ends with exit 2
+ * (or the verb's usage_code) and one line on stderr that names the object and the remedy.
  */
 #include "cordon/cli.h"
 
@@ -17,7 +17,7 @@
 #include <string.h>
 
 #define LONG_BASE 256 /* getopt_long answers LONG_BASE + row; below it are letters */
-#define ROW_HELP CLI_OPTIONS_MAX
+#define ROW_HELP  CLI_OPTIONS_MAX
 
 static const char *current_verb; /* for messages; NULL before one is known */
 
@@ -32,7 +32,8 @@ int cli_fail(int code, const char *format, ...)
 	for (char *c = text; *c; c++)
 		if (iscntrl((unsigned char)*c))
 			*c = '?';
-	fprintf(stderr, "cordon%s%s: %s\n", current_verb ? " " : "", current_verb ? current_verb : "", text);
+	fprintf(stderr, "cordon%s%s: %s\n", current_verb ? " " : "",
+		current_verb ? current_verb : "", text);
 	return code;
 }
 
@@ -43,7 +44,7 @@ bool cli_wants_color(int fd)
 	return isatty(fd) && !(no_color && *no_color) && !(term && strcmp(term, "dumb") == 0);
 }
 
-/* --- words --------------------------------------------------------------------------------------------------- */
+/* --- words --------------------------------------------------------------------------------- */
 
 #define WORD_MAX 32
 
@@ -52,7 +53,10 @@ static unsigned int min_uint(unsigned int a, unsigned int b)
 	return a < b ? a : b;
 }
 
-/* Letters to insert, drop, change or swap (optimal string alignment); words beyond WORD_MAX are infinitely far. */
+/*
+ * Letters to insert, drop, change or swap (optimal string alignment); words beyond WORD_MAX are
+ * infinitely far.
+ */
 static unsigned int word_distance(const char *a, const char *b)
 {
 	size_t la = strlen(a), lb = strlen(b);
@@ -107,7 +111,7 @@ static bool choice_has(const char *choices, const char *word)
 	return false;
 }
 
-/* --- values -------------------------------------------------------------------------------------------------- */
+/* --- values -------------------------------------------------------------------------------- */
 
 static const struct {
 	char letter;
@@ -156,7 +160,8 @@ static const char *number_format(unsigned long long n, bool with_unit, char ret_
 	return ret_text;
 }
 
-static int number_read(const struct cli_option *option, const char *text, unsigned long long *ret_number)
+static int number_read(const struct cli_option *option, const char *text,
+		       unsigned long long *ret_number)
 {
 	bool size = option->kind == CLI_SIZE;
 	unsigned long long type_max = size ? SIZE_MAX : UINT_MAX;
@@ -179,7 +184,8 @@ static int number_read(const struct cli_option *option, const char *text, unsign
 static int list_add(const struct cli_option *option, struct cli_list *list, const char *text)
 {
 	if (list->n == ARRAY_SIZE(list->v))
-		return cli_fail(-EINVAL, "--%s: given more than %zu times", option->name, ARRAY_SIZE(list->v));
+		return cli_fail(-EINVAL, "--%s: given more than %zu times", option->name,
+				ARRAY_SIZE(list->v));
 	list->v[list->n++] = text;
 	return 0;
 }
@@ -219,7 +225,7 @@ static int value_store(const struct cli_option *option, const char *text, void *
 	return r;
 }
 
-/* --- options ------------------------------------------------------------------------------------------------- */
+/* --- options ------------------------------------------------------------------------------- */
 
 /* The rows as getopt_long wants them. */
 struct getopt_form {
@@ -237,7 +243,8 @@ static void form_build(const struct cli_verb *verb, struct getopt_form *form)
 		*letter++ = '+';
 	*letter++ = ':'; /* tell a missing value from an unknown option */
 	*letter++ = 'h';
-	for (const struct cli_option *o = verb->options; o && o->name && n < CLI_OPTIONS_MAX; o++, n++) {
+	for (const struct cli_option *o = verb->options; o && o->name && n < CLI_OPTIONS_MAX;
+	     o++, n++) {
 		int has_value = o->kind == CLI_FLAG ? no_argument : required_argument;
 
 		form->longs[n] = (struct option){ o->name, has_value, NULL, LONG_BASE + (int)n };
@@ -279,9 +286,11 @@ static int option_unknown(const struct cli_verb *verb, const char *word)
 
 	if (optopt >= LONG_BASE)
 		return cli_fail(-EINVAL, "--%s takes no value",
-				optopt == LONG_BASE + ROW_HELP ? "help" : row_of(verb, optopt)->name);
+				optopt == LONG_BASE + ROW_HELP ? "help"
+							       : row_of(verb, optopt)->name);
 	if (optopt)
-		return cli_fail(-EINVAL, "unknown option -%c; see cordon %s --help", optopt, verb->name);
+		return cli_fail(-EINVAL, "unknown option -%c; see cordon %s --help", optopt,
+				verb->name);
 	snprintf(name, sizeof(name), "%.*s", (int)strcspn(word + 2, "="), word + 2);
 	nearest = nearest_option(verb, name);
 	if (nearest)
@@ -349,7 +358,7 @@ int cli_parse(const struct cli_verb *verb, int argc, char **argv, void *ret_opti
 	return r < 0 ? r : fallbacks_store(verb, given, ret_options);
 }
 
-/* --- verbs --------------------------------------------------------------------------------------------------- */
+/* --- verbs --------------------------------------------------------------------------------- */
 
 const struct cli_verb *cli_find_verb(const char *name)
 {
@@ -369,7 +378,8 @@ static int verb_unknown(const char *word)
 		names[n++] = (*v)->name;
 	nearest = cli_nearest(word, names);
 	if (nearest)
-		return cli_fail(EXIT_USAGE, "unknown command '%s'; did you mean '%s'?", word, nearest);
+		return cli_fail(EXIT_USAGE, "unknown command '%s'; did you mean '%s'?", word,
+				nearest);
 	return cli_fail(EXIT_USAGE, "unknown command '%s'; see cordon --help", word);
 }
 
@@ -465,7 +475,7 @@ int cli_main(int argc, char **argv)
 	return stdout_finish(verb_run(verb, argc - 1, argv + 1));
 }
 
-/* --- the tables themselves ----------------------------------------------------------------------------------- */
+/* --- the tables themselves ----------------------------------------------------------------- */
 
 static size_t kind_size(enum cli_kind kind)
 {
@@ -532,7 +542,8 @@ int cli_check_verb(const struct cli_verb *verb, FILE *out)
 		if (!fault && !row_fallback_parses(verb, o))
 			fault = "has a fallback that does not parse";
 		if (fault)
-			n += fprintf(out, "cordon %s: the row of --%s %s\n", verb->name, o->name, fault) > 0;
+			n += fprintf(out, "cordon %s: the row of --%s %s\n", verb->name, o->name,
+				     fault) > 0;
 	}
 	if (!verb->summary || !verb->arguments || !verb->run)
 		n += fprintf(out, "cordon %s: no summary, arguments or run\n", verb->name) > 0;

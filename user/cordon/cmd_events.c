@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * `cordon events`: shows recorded events from a file or a pipe, once or as they come. No privilege; reads what others
- * wrote, perhaps hostile: lines are bounded, parsed by the event library and escaped. A line that is no event is
- * reported with its number and skipped, and the exit code says so; a file that is truncated or replaced while it is
- * followed is read from its new beginning.
+ * `cordon events`: shows recorded events from a file or a pipe, once or as they come. No privilege;
+ * reads what others wrote, perhaps hostile: lines are bounded, parsed by the event library and
+ * escaped. A line that is no event is reported with its number and skipped, and the exit code says
+ * so; a file that is truncated or replaced while it is followed is read from its new beginning.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -21,10 +21,10 @@
 #include "cordon/cli.h"
 #include "event/event.h"
 
-#define NS_PER_S 1000000000ULL
-#define FOLLOW_POLL_MS 500   /* how late a replaced file is noticed */
-#define FOLLOW_BLIND_MS 100  /* the same for new lines where inotify is not to be had */
-#define MALFORMED_REPORTS 20 /* then they are only counted */
+#define NS_PER_S	  1000000000ULL
+#define FOLLOW_POLL_MS	  500 /* how late a replaced file is noticed */
+#define FOLLOW_BLIND_MS	  100 /* the same for new lines where inotify is not to be had */
+#define MALFORMED_REPORTS 20  /* then they are only counted */
 
 struct events_options {
 	bool follow;
@@ -62,22 +62,24 @@ static void on_signal(int signal)
 	stop = 1;
 }
 
-/* --- options ------------------------------------------------------------------------------------------------- */
+/* --- options ------------------------------------------------------------------------------- */
 
 static int words_read(const char *option, const char *list, struct event_words *ret_words)
 {
 	int r = list ? event_words_split(list, ret_words) : 0;
 
 	if (r == -E2BIG)
-		return cli_fail(r, "--%s: the list is too long: at most %d words", option, EVENT_FILTER_WORDS);
+		return cli_fail(r, "--%s: the list is too long: at most %d words", option,
+				EVENT_FILTER_WORDS);
 	if (r < 0)
 		return cli_fail(r, "--%s: an empty word in '%s'", option, list);
 	return 0;
 }
 
 /* Every word must be one of a table. */
-static int words_check(const char *option, const struct event_words *words, int (*find)(const char *name),
-		       const char *(*name)(unsigned int i), unsigned int count)
+static int words_check(const char *option, const struct event_words *words,
+		       int (*find)(const char *name), const char *(*name)(unsigned int i),
+		       unsigned int count)
 {
 	const char *names[16] = { NULL };
 
@@ -89,10 +91,10 @@ static int words_check(const char *option, const struct event_words *words, int 
 		if (find(words->v[i]) >= 0)
 			continue;
 		if (nearest)
-			return cli_fail(-EINVAL, "--%s: there is no %s '%s'; did you mean '%s'?", option, option,
-					words->v[i], nearest);
-		return cli_fail(-EINVAL, "--%s: there is no %s '%s'; docs/events.md lists them", option, option,
-				words->v[i]);
+			return cli_fail(-EINVAL, "--%s: there is no %s '%s'; did you mean '%s'?",
+					option, option, words->v[i], nearest);
+		return cli_fail(-EINVAL, "--%s: there is no %s '%s'; docs/events.md lists them",
+				option, option, words->v[i]);
 	}
 	return 0;
 }
@@ -130,7 +132,9 @@ static int since_read(const char *text, uint64_t *ret_time_ns)
 {
 	if (!text || ago_parse(text, ret_time_ns) == 0 || event_parse_time(text, ret_time_ns) == 0)
 		return 0;
-	return cli_fail(-EINVAL, "--since: '%s' is neither a time (2026-01-02T03:04:05Z) nor an age (90s, 10m, 1h, 2d)",
+	return cli_fail(-EINVAL,
+			"--since: '%s' is neither a time (2026-01-02T03:04:05Z) nor an age (90s, "
+			"10m, 1h, 2d)",
 			text);
 }
 
@@ -142,9 +146,12 @@ static int filter_read(const struct events_options *o, struct event_filter *f)
 	r = r < 0 ? r : words_read("type", o->type, &f->types);
 	r = r < 0 ? r : words_read("verdict", o->verdict, &f->verdicts);
 	r = r < 0 ? r : words_read("rule", o->rule, &f->rules);
-	r = r < 0 ? r : words_check("type", &f->types, event_type_find, event_type_name, CORDON_TYPE_COUNT);
-	r = r < 0 ? r : words_check("verdict", &f->verdicts, event_verdict_find, event_verdict_name,
-				    CORDON_VERDICT_COUNT);
+	r = r < 0 ? r
+		  : words_check("type", &f->types, event_type_find, event_type_name,
+				CORDON_TYPE_COUNT);
+	r = r < 0 ? r
+		  : words_check("verdict", &f->verdicts, event_verdict_find, event_verdict_name,
+				CORDON_VERDICT_COUNT);
 	return r < 0 ? r : since_read(o->since, &f->since_ns);
 }
 
@@ -157,13 +164,14 @@ static int format_read(const char *output, enum event_format *ret_format)
 	else if (strcmp(output, "json") == 0)
 		*ret_format = EVENT_JSON;
 	else if (strcmp(output, "ocsf") == 0)
-		return cli_fail(-EINVAL, "--output: ocsf is not in this version; json has every field");
+		return cli_fail(-EINVAL, "--output: ocsf is not in this version; json has every "
+					 "field");
 	else
 		return cli_fail(-EINVAL, "--output: '%s' is not one of text|json", output);
 	return 0;
 }
 
-/* --- lines --------------------------------------------------------------------------------------------------- */
+/* --- lines --------------------------------------------------------------------------------- */
 
 static void malformed_report(struct viewer *viewer, const struct source *source, const char *reason)
 {
@@ -172,7 +180,8 @@ static void malformed_report(struct viewer *viewer, const struct source *source,
 }
 
 /* Shows one line. Returns 0 or -errno of the output. */
-static int line_show(struct viewer *viewer, const struct source *source, const char *line, size_t size)
+static int line_show(struct viewer *viewer, const struct source *source, const char *line,
+		     size_t size)
 {
 	struct event_record record;
 	struct error error = { "" };
@@ -253,15 +262,15 @@ static ssize_t source_read(struct viewer *viewer, struct source *source)
 	return r < 0 ? r : n;
 }
 
-/* --- following ----------------------------------------------------------------------------------------------- */
+/* --- following ----------------------------------------------------------------------------- */
 
 static void source_watch(struct source *source)
 {
 	if (source->notify_fd >= 0)
 		close(source->notify_fd);
 	source->notify_fd = source->path ? inotify_init1(IN_CLOEXEC | IN_NONBLOCK) : -1;
-	if (source->notify_fd >= 0 &&
-	    inotify_add_watch(source->notify_fd, source->path, IN_MODIFY | IN_ATTRIB | IN_MOVE_SELF) < 0)
+	if (source->notify_fd >= 0 && inotify_add_watch(source->notify_fd, source->path,
+							IN_MODIFY | IN_ATTRIB | IN_MOVE_SELF) < 0)
 		close(TAKE_FD(source->notify_fd));
 }
 
@@ -298,7 +307,10 @@ static bool source_is_truncated(const struct source *source)
 	return at >= 0 && fstat(source->fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size < at;
 }
 
-/* At the end of what there is: goes on with a new file, or from the beginning. Returns 1 if so, 0, or -errno of output. */
+/*
+ * At the end of what there is: goes on with a new file, or from the beginning. Returns 1 if so, 0,
+ * or -errno of output.
+ */
 static int source_renew(struct viewer *viewer, struct source *source)
 {
 	bool truncated = source_is_truncated(source);
@@ -320,13 +332,14 @@ static int source_renew(struct viewer *viewer, struct source *source)
 }
 
 /*
- * Waits for input, a change of the file or a signal, at most until the file is to be looked at again. Signals are held
- * back between the test of stop and the wait, so that none is missed.
+ * Waits for input, a change of the file or a signal, at most until the file is to be looked at
+ * again. Signals are held back between the test of stop and the wait, so that none is missed.
  */
 static void source_wait(const struct source *source)
 {
 	bool stream = !S_ISREG(source->st.st_mode);
-	struct pollfd fds[] = { { .fd = stream ? source->fd : source->notify_fd, .events = POLLIN } };
+	struct pollfd fds[] = { { .fd = stream ? source->fd : source->notify_fd,
+				  .events = POLLIN } };
 	int ms = fds[0].fd < 0 ? FOLLOW_BLIND_MS : FOLLOW_POLL_MS;
 	struct timespec timeout = { .tv_nsec = ms * 1000000L };
 	sigset_t held, before;
@@ -339,7 +352,8 @@ static void source_wait(const struct source *source)
 	if (!stop)
 		ppoll(fds, 1, stream ? NULL : &timeout, &before);
 	sigprocmask(SIG_SETMASK, &before, NULL);
-	while (!stream && source->notify_fd >= 0 && read(source->notify_fd, changes, sizeof(changes)) > 0)
+	while (!stream && source->notify_fd >= 0 &&
+	       read(source->notify_fd, changes, sizeof(changes)) > 0)
 		;
 }
 
@@ -353,7 +367,10 @@ static void signals_prepare(void)
 	signal(SIGPIPE, SIG_IGN);
 }
 
-/* A followed file has no more for now: shows what there is and waits. Returns 0 or -errno of the output. */
+/*
+ * A followed file has no more for now: shows what there is and waits. Returns 0 or -errno of the
+ * output.
+ */
 static int source_follow(struct viewer *viewer, struct source *source)
 {
 	int r;
@@ -400,7 +417,7 @@ static int source_show(struct viewer *viewer, struct source *source)
 	return r < 0 ? r : rest_flush(viewer, source);
 }
 
-/* --- the verb ------------------------------------------------------------------------------------------------ */
+/* --- the verb ------------------------------------------------------------------------------ */
 
 static int source_prepare(struct source *source, bool follow, const char *path)
 {
@@ -409,7 +426,8 @@ static int source_prepare(struct source *source, bool follow, const char *path)
 	source->follow = follow;
 	source->notify_fd = -1;
 	if (!path && isatty(STDIN_FILENO))
-		return cli_fail(-ENOTTY, "no FILE given, and standard input is a terminal; - reads it nevertheless");
+		return cli_fail(-ENOTTY, "no FILE given, and standard input is a terminal; - reads "
+					 "it nevertheless");
 	return source_open(source);
 }
 
@@ -450,25 +468,56 @@ static int events_run(const void *options, int argc, char **argv)
 }
 
 static const struct cli_option events_rows[] = {
-	{ .letter = 'f', .name = "follow", .kind = CLI_FLAG, .offset = offsetof(struct events_options, follow),
+	{ .letter = 'f',
+	  .name = "follow",
+	  .kind = CLI_FLAG,
+	  .offset = offsetof(struct events_options, follow),
 	  .help = "Wait for more at the end, also when the file is truncated or replaced" },
-	{ .letter = 'F', .name = "fence", .kind = CLI_STRING, .offset = offsetof(struct events_options, fence),
-	  .metavar = "FENCE,...", .help = "Only of these fences, by id or name" },
-	{ .letter = 't', .name = "task", .kind = CLI_STRING, .offset = offsetof(struct events_options, task),
-	  .metavar = "TASK,...", .help = "Only of these tasks" },
-	{ .name = "type", .kind = CLI_STRING, .offset = offsetof(struct events_options, type),
-	  .metavar = "TYPE,...", .help = "Only of these types: file, net, process, guard, limit, fence, gateway, loss" },
-	{ .name = "verdict", .kind = CLI_STRING, .offset = offsetof(struct events_options, verdict),
-	  .metavar = "VERDICT,...", .help = "Only with these verdicts: allow, deny, would_deny" },
-	{ .name = "rule", .kind = CLI_STRING, .offset = offsetof(struct events_options, rule),
-	  .metavar = "RULE,...", .help = "Only by these rules; `network` means all of network.* too" },
-	{ .name = "since", .kind = CLI_STRING, .offset = offsetof(struct events_options, since),
-	  .metavar = "TIME", .help = "Only since a time (RFC 3339) or an age (90s, 10m, 1h, 2d)" },
-	{ .letter = 'o', .name = "output", .kind = CLI_STRING, .offset = offsetof(struct events_options, output),
-	  .metavar = "text|json", .help = "Form; text on a terminal, else json, unless told" },
-	{ .name = "print-schema", .kind = CLI_FLAG, .offset = offsetof(struct events_options, print_schema),
+	{ .letter = 'F',
+	  .name = "fence",
+	  .kind = CLI_STRING,
+	  .offset = offsetof(struct events_options, fence),
+	  .metavar = "FENCE,...",
+	  .help = "Only of these fences, by id or name" },
+	{ .letter = 't',
+	  .name = "task",
+	  .kind = CLI_STRING,
+	  .offset = offsetof(struct events_options, task),
+	  .metavar = "TASK,...",
+	  .help = "Only of these tasks" },
+	{ .name = "type",
+	  .kind = CLI_STRING,
+	  .offset = offsetof(struct events_options, type),
+	  .metavar = "TYPE,...",
+	  .help = "Only of these types: file, net, process, guard, limit, fence, gateway, loss" },
+	{ .name = "verdict",
+	  .kind = CLI_STRING,
+	  .offset = offsetof(struct events_options, verdict),
+	  .metavar = "VERDICT,...",
+	  .help = "Only with these verdicts: allow, deny, would_deny" },
+	{ .name = "rule",
+	  .kind = CLI_STRING,
+	  .offset = offsetof(struct events_options, rule),
+	  .metavar = "RULE,...",
+	  .help = "Only by these rules; `network` means all of network.* too" },
+	{ .name = "since",
+	  .kind = CLI_STRING,
+	  .offset = offsetof(struct events_options, since),
+	  .metavar = "TIME",
+	  .help = "Only since a time (RFC 3339) or an age (90s, 10m, 1h, 2d)" },
+	{ .letter = 'o',
+	  .name = "output",
+	  .kind = CLI_STRING,
+	  .offset = offsetof(struct events_options, output),
+	  .metavar = "text|json",
+	  .help = "Form; text on a terminal, else json, unless told" },
+	{ .name = "print-schema",
+	  .kind = CLI_FLAG,
+	  .offset = offsetof(struct events_options, print_schema),
 	  .help = "Print the JSON Schema of events and end" },
-	{ .name = "print-doc", .kind = CLI_FLAG, .offset = offsetof(struct events_options, print_doc),
+	{ .name = "print-doc",
+	  .kind = CLI_FLAG,
+	  .offset = offsetof(struct events_options, print_doc),
 	  .help = "Print the description of events (docs/events.md) and end" },
 	{ .name = NULL },
 };
@@ -477,12 +526,13 @@ const struct cli_verb cli_verb_events = {
 	.name = "events",
 	.summary = "Show recorded events: filter them, follow them, make them readable",
 	.arguments = "[FILE|-]",
-	.text = "Reads events, one JSON object a line, from FILE or from standard input. Words of a list, parted by commas, "
-		"are alternatives; different options must all hold. Lines that are no events are named on stderr and skipped, "
-		"and the exit status is then 1.\n"
+	.text = "Reads events, one JSON object a line, from FILE or from standard input. Words of "
+		"a list, parted by commas, are alternatives; different options must all hold. "
+		"Lines that are no events are named on stderr and skipped, and the exit status is "
+		"then 1.\n"
 		"\n"
-		"Text shows times in the local time zone and is coloured on a terminal unless NO_COLOR is set. Bytes that could "
-		"act on the terminal are shown as \\xNN.\n"
+		"Text shows times in the local time zone and is coloured on a terminal unless "
+		"NO_COLOR is set. Bytes that could act on the terminal are shown as \\xNN.\n"
 		"\n"
 		"  cordon events -f --verdict deny,would_deny events.jsonl\n"
 		"  cordon events --fence refund-agent --rule network --since 10m events.jsonl",

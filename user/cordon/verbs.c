@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The table of verbs of the command `cordon`, in the order of the help. A verb lives in cmd_NAME.c, which also says
- * what privilege it needs; main() is apart, so that tests can be linked with this table.
+ * The table of verbs of the command `cordon`, in the order of the help. A verb lives in cmd_NAME.c,
+ * which also says what privilege it needs; main() is apart, so that tests can be linked with this
+ * table.
  */
 #include "cordon/cli.h"
 
@@ -12,6 +13,5 @@ extern const struct cli_verb cli_verb_check;
 extern const struct cli_verb cli_verb_doctor;
 
 const struct cli_verb *const cli_verbs[] = {
-	&cli_verb_run,	  &cli_verb_attach, &cli_verb_events, &cli_verb_check,
-	&cli_verb_doctor, NULL,
+	&cli_verb_run, &cli_verb_attach, &cli_verb_events, &cli_verb_check, &cli_verb_doctor, NULL,
 };

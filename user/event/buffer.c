@@ -36,9 +36,9 @@ void event_buffer_uint(struct event_buffer *b, uint64_t n, unsigned int width)
 	event_buffer_put(b, digits + i, sizeof(digits) - i);
 }
 
-/* --- UTF-8 --------------------------------------------------------------------------------------------------- */
+/* --- UTF-8 --------------------------------------------------------------------------------- */
 
-/* First code point of a sequence of that length: what is below was spelled longer than it need be. */
+/* First code point of a sequence of that length: below it, one was spelled too long. */
 static const uint32_t shortest[] = { 0, 0, 0x80, 0x800, 0x10000 };
 
 static size_t sequence_length(unsigned char first)
@@ -74,16 +74,16 @@ static size_t utf8_next(const char *p, size_t n, uint32_t *ret_code)
 }
 
 /*
- * Characters that move the cursor, end a line, reorder what stands around them or cannot be seen: with them a name
- * could show as another name or as a line of its own.
+ * Characters that move the cursor, end a line, reorder what stands around them or cannot be seen:
+ * with them a name could show as another name or as a line of its own.
  */
 static bool code_is_unsafe(uint32_t code)
 {
 	static const struct {
 		uint32_t first, last;
 	} ranges[] = {
-		{ 0x00, 0x1f },	    { 0x7f, 0x9f },	/* controls */
-		{ 0xad, 0xad },	    { 0x61c, 0x61c },	{ 0x180e, 0x180e }, { 0x200b, 0x200f },
+		{ 0x00, 0x1f },	    { 0x7f, 0x9f }, /* controls */
+		{ 0xad, 0xad },	    { 0x61c, 0x61c },	{ 0x180e, 0x180e },   { 0x200b, 0x200f },
 		{ 0x2028, 0x202e }, { 0x2060, 0x206f }, /* separators, direction, invisible */
 		{ 0xfeff, 0xfeff }, { 0xfff9, 0xfffb }, { 0xe0000, 0xe0fff },
 	};
@@ -94,7 +94,7 @@ static bool code_is_unsafe(uint32_t code)
 	return false;
 }
 
-/* --- escaping ------------------------------------------------------------------------------------------------ */
+/* --- escaping ------------------------------------------------------------------------------ */
 
 static bool byte_is_plain(unsigned char c)
 {

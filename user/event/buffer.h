@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A line under construction, and the escaping of bytes that others chose. Inside user/event only. Writing past the
- * end is dropped and remembered, never done.
+ * A line under construction, and the escaping of bytes that others chose. Inside user/event only.
+ * Writing past the end is dropped and remembered, never done.
  */
 #ifndef CORDON_EVENT_BUFFER_H
 #define CORDON_EVENT_BUFFER_H
@@ -44,12 +44,16 @@ void event_buffer_printf(struct event_buffer *b, const char *format, ...)
 void event_buffer_uint(struct event_buffer *b, uint64_t n, unsigned int width);
 
 /*
- * Bytes that need not be UTF-8 as the inside of a JSON string. What is not UTF-8, and what could act on a terminal or
- * reorder text, becomes \xNN, byte by byte; a backslash is doubled; so the text gives the bytes back without doubt.
+ * Bytes that need not be UTF-8 as the inside of a JSON string. What is not UTF-8, and what could
+ * act on a terminal or reorder text, becomes \xNN, byte by byte; a backslash is doubled; so the
+ * text gives the bytes back without doubt.
  */
 void event_escape_json(struct event_buffer *b, const char *p, size_t n);
 
-/* The same characters as \xNN for a terminal; a backslash stays, because the text of an event is escaped already. */
+/*
+ * The same characters as \xNN for a terminal; a backslash stays, because the text of an event is
+ * escaped already.
+ */
 void event_escape_text(struct event_buffer *b, const char *p, size_t n);
 
 /* Is there anything in p[n] that must not reach a terminal? */

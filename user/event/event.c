@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Decoding records of the ring buffer, making events of user space, and the names of the tables. No privilege; a
- * record that is not well-formed is refused as a whole (-EBADMSG), and its number then shows up in a gap record.
+ * Decoding records of the ring buffer, making events of user space, and the names of the tables. No
+ * privilege; a record that is not well-formed is refused as a whole (-EBADMSG), and its number then
+ * shows up in a gap record.
  */
 #include "event/event.h"
 
@@ -28,7 +29,7 @@ static const struct {
 static const char *const rule_names[] = { CORDON_RULES(CORDON_X) };
 #undef CORDON_X
 
-/* --- names --------------------------------------------------------------------------------------------------- */
+/* --- names --------------------------------------------------------------------------------- */
 
 const char *event_type_name(unsigned int type)
 {
@@ -87,7 +88,7 @@ int event_parse_fence_id(const char *text, uint64_t *ret_id)
 	return 0;
 }
 
-/* --- decoding ------------------------------------------------------------------------------------------------ */
+/* --- decoding ------------------------------------------------------------------------------ */
 
 /* Numbers stay within what JSON readers take for an integer. */
 static bool raw_is_sound(const struct cordon_event *raw)
@@ -98,8 +99,8 @@ static bool raw_is_sound(const struct cordon_event *raw)
 }
 
 /*
- * Puts the components names[n] ("f\0dir\0", the last first) together as dir/f, into out, which has room for n bytes.
- * Empty components are skipped. Returns the length without a leading slash.
+ * Puts the components names[n] ("f\0dir\0", the last first) together as dir/f, into out, which has
+ * room for n bytes. Empty components are skipped. Returns the length without a leading slash.
  */
 static size_t components_join(const char *names, size_t n, char *out)
 {
@@ -122,10 +123,12 @@ static size_t components_join(const char *names, size_t n, char *out)
 }
 
 /*
- * Decodes one path of n bytes into *out, which takes at most as many, and moves *out behind it. Absolute only when the walk reached the root of the
- * namespace; text is taken as it is. Returns -EBADMSG when the last component has no end.
+ * Decodes one path of n bytes into *out, which takes at most as many, and moves *out behind it.
+ * Absolute only when the walk reached the root of the namespace; text is taken as it is. Returns
+ * -EBADMSG when the last component has no end.
  */
-static int path_decode(const char *names, size_t n, unsigned int flags, char **out, struct event_bytes *ret_path)
+static int path_decode(const char *names, size_t n, unsigned int flags, char **out,
+		       struct event_bytes *ret_path)
 {
 	bool absolute = !(flags & (CORDON_PATH_TRUNCATED | CORDON_PATH_DISCONNECTED));
 	char *p = *out;
@@ -182,7 +185,8 @@ static int names_decode(const char *names, struct event *event)
 	return 0;
 }
 
-int event_decode(const void *record, size_t size, int64_t realtime_offset_ns, struct event *ret_event)
+int event_decode(const void *record, size_t size, int64_t realtime_offset_ns,
+		 struct event *ret_event)
 {
 	struct cordon_event *raw = &ret_event->raw;
 	size_t names;
@@ -201,7 +205,7 @@ int event_decode(const void *record, size_t size, int64_t realtime_offset_ns, st
 	return names_decode((const char *)record + sizeof(*raw), ret_event);
 }
 
-/* --- making -------------------------------------------------------------------------------------------------- */
+/* --- making -------------------------------------------------------------------------------- */
 
 static uint64_t clock_ns(clockid_t clock)
 {

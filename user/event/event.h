@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Events in user space: decoding what the kernel put into the ring buffer, writing it as JSON (schema
- * cordon.event/1, docs/events.md) or as a line of text, reading recorded JSON lines back, and accounting for every
- * number. Knows nothing of BPF: gets bytes, gives bytes. No privilege. What it is given by a fence (names, comm,
- * paths) is hostile: every length is checked, every byte escaped. Functions without a return value cannot fail.
+ * Events in user space: decoding what the kernel put into the ring buffer, writing it as JSON
+ * (schema cordon.event/1, docs/events.md) or as a line of text, reading recorded JSON lines back,
+ * and accounting for every number. Knows nothing of BPF: gets bytes, gives bytes. No privilege.
+ * What it is given by a fence (names, comm, paths) is hostile: every length is checked, every byte
+ * escaped. Functions without a return value cannot fail.
  */
 #ifndef CORDON_EVENT_H
 #define CORDON_EVENT_H
@@ -18,7 +19,7 @@
 
 #define EVENT_SCHEMA "cordon.event/1"
 
-/* What is known of the fence besides the number in the event; not owned, NULL where there is none. */
+/* What is known of the fence besides the number in the event; not owned, NULL: unknown. */
 struct event_context {
 	const char *node; /* host name */
 	const char *fence_name;
@@ -38,24 +39,26 @@ struct event_bytes {
 
 /* One event with its names decoded. Points into buffers of its own: copyable only with them. */
 struct event {
-	struct cordon_event raw; /* without names */
+	struct cordon_event raw;			/* without names */
 	struct event_bytes path, path2, exe, unix_name; /* p is NULL where there is none */
-	bool kernel;		 /* a decision of the kernel; false: made by user space */
-	const char *detail;	 /* user-space events: one line of text; else NULL */
-	uint64_t time_ns;	 /* CLOCK_REALTIME */
-	int64_t value;		 /* user-space events: exit code, cold start in ns; else 0 */
+	bool kernel;	    /* a decision of the kernel; false: made by user space */
+	const char *detail; /* user-space events: one line of text; else NULL */
+	uint64_t time_ns;   /* CLOCK_REALTIME */
+	int64_t value;	    /* user-space events: exit code, cold start in ns; else 0 */
 	char names[CORDON_EVENT_NAMES_MAX + 8];
 };
 
 /*
- * Decodes record[size] from the ring buffer. realtime_offset_ns is CLOCK_REALTIME - CLOCK_MONOTONIC. Returns 0, or
- * -EBADMSG for a record that is not well-formed (then *ret_event is not to be used).
+ * Decodes record[size] of the ring buffer. realtime_offset_ns is CLOCK_REALTIME - CLOCK_MONOTONIC.
+ * Returns 0, or -EBADMSG for a record that is not well-formed (then *ret_event is not to be used).
  */
-int event_decode(const void *record, size_t size, int64_t realtime_offset_ns, struct event *ret_event);
+int event_decode(const void *record, size_t size, int64_t realtime_offset_ns,
+		 struct event *ret_event);
 
 /*
- * A lifecycle event of user space (type fence or loss) with the times filled. fence and policy may be NULL where
- * they are not known; detail may be NULL and is not copied. seq comes from the same counter as the kernel's.
+ * A lifecycle event of user space (type fence or loss) with the times filled. fence and policy may
+ * be NULL where they are not known; detail may be NULL and is not copied. seq comes from the same
+ * counter as the kernel's.
  */
 void event_make(struct event *ret_event, enum cordon_op op, const struct cordon_fence *fence,
 		const struct cordon_policy *policy, uint64_t seq, const char *detail);
@@ -69,11 +72,11 @@ enum event_format { EVENT_JSON, EVENT_TEXT };
 #define EVENT_LINE_MAX (160 * 1024)
 
 /*
- * Writes one event as one line, by one fwrite; flushing is the caller's. color only matters for text. Returns 0 or
- * -errno of the write, or -ENOMEM (text only: JSON needs no memory).
+ * Writes one event as one line, by one fwrite; flushing is the caller's. color only matters for
+ * text. Returns 0 or -errno of the write, or -ENOMEM (text only: JSON needs no memory).
  */
-int event_write(FILE *out, enum event_format format, bool color, const struct event_context *context,
-		const struct event *event);
+int event_write(FILE *out, enum event_format format, bool color,
+		const struct event_context *context, const struct event *event);
 
 /* JSON line of event, newline included, without a terminating NUL. Returns its length. */
 size_t event_format_json(char ret_line[EVENT_LINE_MAX], const struct event_context *context,
@@ -94,25 +97,26 @@ int event_type_find(const char *name);
 int event_verdict_find(const char *name);
 
 /*
- * The id of a fence as people see and type it: 16 hexadecimal digits. Parsing takes 1 to 16 digits, either case,
- * nothing else; returns 0 or -EINVAL.
+ * The id of a fence as people see and type it: 16 hexadecimal digits. Parsing takes 1 to 16 digits,
+ * either case, nothing else; returns 0 or -EINVAL.
  */
 #define EVENT_FENCE_ID_SIZE 17
 const char *event_format_fence_id(uint64_t id, char ret_text[EVENT_FENCE_ID_SIZE]);
 int event_parse_fence_id(const char *text, uint64_t *ret_id);
 
 /*
- * Accounting (DESIGN, promise 10). The kernel numbers each event before it delivers it and counts those that it could
- * not deliver; CPUs deliver out of order by a few positions. The tracker of one fence is given everything that was
- * delivered or made and says when a gap record is due. The sum of all gap records and events is the last number.
+ * Accounting (DESIGN, promise 10). The kernel numbers each event before it delivers it and counts
+ * those that it could not deliver; CPUs deliver out of order by a few positions. The tracker of one
+ * fence is given everything that was delivered or made and says when a gap record is due. The sum
+ * of all gap records and events is the last number.
  */
-#define EVENT_TRACKER_WINDOW 4096	     /* positions by which an event may be late */
+#define EVENT_TRACKER_WINDOW  4096	   /* positions by which an event may be late */
 #define EVENT_GAP_INTERVAL_NS 100000000ULL /* between gap records, so that a flood is not doubled */
 
 struct event_tracker {
-	uint64_t first;	    /* lowest number that concerns this tracker */
-	uint64_t next;	    /* everything below is received or missing */
-	uint64_t highest;   /* highest number known to be given out */
+	uint64_t first;	  /* lowest number that concerns this tracker */
+	uint64_t next;	  /* everything below is received or missing */
+	uint64_t highest; /* highest number known to be given out */
 	uint64_t received;
 	uint64_t missing;   /* passed out of the window unseen */
 	uint64_t lost;	    /* by the kernel's count, since the start */
@@ -131,47 +135,57 @@ struct event_gap {
 	char detail[160];
 };
 
-/* numbered, lost: state.seq and state.lost of the fence where this reader begins; 0, 0 for a new fence. */
+/*
+ * numbered, lost: state.seq and state.lost of the fence where this reader begins; 0, 0 for a new
+ * fence.
+ */
 void event_tracker_init(struct event_tracker *tracker, uint64_t numbered, uint64_t lost);
 
 /*
- * Takes note of one event, in the order of delivery; user-space events (gap records themselves too) with the number
- * that they were given and lost 0. Returns true when a gap is due: write it before this event.
+ * Takes note of one event, in the order of delivery; user-space events (gap records themselves too)
+ * with the number that they were given and lost 0. Returns true when a gap is due: write it before
+ * this event.
  */
 bool event_tracker_see(struct event_tracker *tracker, const struct cordon_event *raw,
 		       struct event_gap *ret_gap);
 
 /*
- * Takes note of state.seq and state.lost while nothing arrives (call it on idle, some times a second). Returns true
- * when a gap is due. now_ns is CLOCK_MONOTONIC.
+ * Takes note of state.seq and state.lost while nothing arrives (call it on idle, some times a
+ * second). Returns true when a gap is due. now_ns is CLOCK_MONOTONIC.
  */
-bool event_tracker_poll(struct event_tracker *tracker, uint64_t numbered, uint64_t lost, uint64_t now_ns,
-			struct event_gap *ret_gap);
+bool event_tracker_poll(struct event_tracker *tracker, uint64_t numbered, uint64_t lost,
+			uint64_t now_ns, struct event_gap *ret_gap);
 
 /*
- * The end: nothing more can come, the ring is drained, numbered is the final state.seq. Whatever was numbered and
- * neither seen nor reported is due now, also what nobody counted as lost. Returns true while a gap is due. Each gap
- * record takes a number itself: pass it to event_tracker_see and go on with the new state.seq until this is false.
+ * The end: nothing more can come, the ring is drained, numbered is the final state.seq. Whatever
+ * was numbered and neither seen nor reported is due now, also what nobody counted as lost. Returns
+ * true while a gap is due. Each gap record takes a number itself: pass it to event_tracker_see and
+ * go on with the new state.seq until this is false.
  */
-bool event_tracker_finish(struct event_tracker *tracker, uint64_t numbered, struct event_gap *ret_gap);
+bool event_tracker_finish(struct event_tracker *tracker, uint64_t numbered,
+			  struct event_gap *ret_gap);
 
 /* The gap as an event; ret_event points into gap. */
 void event_make_gap(struct event *ret_event, const struct cordon_fence *fence,
 		    const struct cordon_policy *policy, uint64_t seq, const struct event_gap *gap);
 
 /*
- * Recorded events. A line is one JSON object; what is not one of this schema, or longer than EVENT_LINE_MAX, is
- * refused with the reason. The record owns its values.
+ * Recorded events. A line is one JSON object; what is not one of this schema, or longer than
+ * EVENT_LINE_MAX, is refused with the reason. The record owns its values.
  */
 struct event_record {
 	void *root; /* json_t */
 };
 
-/* Parses line[size] (no newline needed). Returns 0, -EINVAL with the reason in *error, or -ENOMEM. */
-int event_record_parse(const char *line, size_t size, struct event_record *ret_record, struct error *error);
+/* Parses line[size], newline or not. Returns 0, -EINVAL with the reason in *error, or -ENOMEM. */
+int event_record_parse(const char *line, size_t size, struct event_record *ret_record,
+		       struct error *error);
 void event_record_clear(struct event_record *record);
 
-/* Which records to show; NULL or empty: all. Words of one list are alternatives, lists must all hold. */
+/*
+ * Which records to show; NULL or empty: all. Words of one list are alternatives, lists must all
+ * hold.
+ */
 #define EVENT_FILTER_WORDS 32
 struct event_words {
 	char text[1024];
@@ -195,10 +209,11 @@ bool event_record_matches(const struct event_record *record, const struct event_
 int event_parse_time(const char *text, uint64_t *ret_time_ns);
 
 /*
- * Writes a record as one line: text, or JSON. JSON is line[size] as it was read unless it holds characters that
- * could act on a terminal; then it is written anew with those escaped. Returns 0, -errno of the write, or -ENOMEM.
+ * Writes a record as one line: text, or JSON. JSON is line[size] as it was read unless it holds
+ * characters that could act on a terminal; then it is written anew with those escaped. Returns 0,
+ * -errno of the write, or -ENOMEM.
  */
-int event_record_write(FILE *out, enum event_format format, bool color, const struct event_record *record,
-		       const char *line, size_t size);
+int event_record_write(FILE *out, enum event_format format, bool color,
+		       const struct event_record *record, const char *line, size_t size);
 
 #endif

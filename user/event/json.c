@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * An event as a line of JSON, by the table of keys: CORDON_EVENT_KEYS expands into one call a key, in order. No
- * library and no memory here, this is the path that every event takes. A line always fits: EVENT_LINE_MAX is above
- * the longest that the limits of names and texts allow, which the tests hold.
+ * An event as a line of JSON, by the table of keys: CORDON_EVENT_KEYS expands into one call a key,
+ * in order. No library and no memory here, this is the path that every event takes. A line always
+ * fits: EVENT_LINE_MAX is above the longest that the limits of names and texts allow, which the
+ * tests hold.
  */
 #include "event/event.h"
 
@@ -34,7 +35,7 @@ struct writer {
 	enum need need;	  /* of that key */
 };
 
-/* --- structure ----------------------------------------------------------------------------------------------- */
+/* --- structure ----------------------------------------------------------------------------- */
 
 /* Does this event have the object? */
 static bool group_applies(const struct event *event, enum group group)
@@ -111,7 +112,11 @@ static void quote(struct writer *w)
 	event_buffer_putc(&w->b, '"');
 }
 
-/* --- kinds: put_KIND(writer, value), one for each row of CORDON_EVENT_KINDS; writes the key or leaves it out ----- */
+/* --- kinds --------------------------------------------------------------------------------- */
+
+/*
+ * put_KIND(writer, value), one for each row of CORDON_EVENT_KINDS: writes the key or leaves it out.
+ */
 
 static void word_put(struct writer *w, const char *word)
 {
@@ -308,7 +313,8 @@ static void put_DEV(struct writer *w, unsigned int value)
 /* Operations whose flags say something when they are 0, too. */
 static bool file_flags_apply(unsigned int op, unsigned int flags)
 {
-	return flags || op == CORDON_OP_OPEN_READ || op == CORDON_OP_OPEN_WRITE || op == CORDON_OP_MKNOD;
+	return flags || op == CORDON_OP_OPEN_READ || op == CORDON_OP_OPEN_WRITE ||
+	       op == CORDON_OP_MKNOD;
 }
 
 static void put_FILE_FLAGS(struct writer *w, unsigned int value)
@@ -425,15 +431,15 @@ static void put_SPORT(struct writer *w, unsigned int value)
 	put_UINT(w, value);
 }
 
-/* --- the line ------------------------------------------------------------------------------------------------ */
+/* --- the line ------------------------------------------------------------------------------ */
 
 static void keys_put(struct writer *w, const struct event_context *context)
 {
 	const struct event *event = w->event;
 	const struct cordon_event *raw = &event->raw;
 
-#define CORDON_X(group, key, kind, source, need, doc)                                              \
-	if (key_begin(w, GROUP_##group, "\"" #key "\":", NEED_##need))                             \
+#define CORDON_X(group, key, kind, source, need, doc)                  \
+	if (key_begin(w, GROUP_##group, "\"" #key "\":", NEED_##need)) \
 		put_##kind(w, source);
 	CORDON_EVENT_KEYS(CORDON_X)
 #undef CORDON_X
@@ -443,7 +449,9 @@ size_t event_format_json(char ret_line[EVENT_LINE_MAX], const struct event_conte
 			 const struct event *event)
 {
 	static const struct event_context nothing;
-	struct writer w = { .b = { .p = ret_line, .size = EVENT_LINE_MAX }, .event = event, .group = GROUP_EVENT };
+	struct writer w = { .b = { .p = ret_line, .size = EVENT_LINE_MAX },
+			    .event = event,
+			    .group = GROUP_EVENT };
 
 	event_buffer_putc(&w.b, '{');
 	keys_put(&w, context ? context : &nothing);
@@ -465,8 +473,8 @@ static int text_write(FILE *out, bool color, const char *line, size_t size)
 	return r;
 }
 
-int event_write(FILE *out, enum event_format format, bool color, const struct event_context *context,
-		const struct event *event)
+int event_write(FILE *out, enum event_format format, bool color,
+		const struct event_context *context, const struct event *event)
 {
 	char line[EVENT_LINE_MAX];
 	size_t n = event_format_json(line, context, event);

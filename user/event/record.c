@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Recorded events: a line of JSON is parsed, checked, filtered and shown. Whoever wrote the line may be hostile: it is
- * bounded before it gets here, parsed by a library, and nothing of it reaches a terminal that could act there. No
- * privilege; a line that is no event is refused with the reason. Text is always made from the JSON, also for live
- * events: there is one rendering, and what was recorded looks like what was seen.
+ * Recorded events: a line of JSON is parsed, checked, filtered and shown. Whoever wrote the line
+ * may be hostile: it is bounded before it gets here, parsed by a library, and nothing of it reaches
+ * a terminal that could act there. No privilege; a line that is no event is refused with the
+ * reason. Text is always made from the JSON, also for live events: there is one rendering, and what
+ * was recorded looks like what was seen.
  */
 #include "event/event.h"
 
@@ -18,7 +19,7 @@
 
 #define NS_PER_S 1000000000ULL
 
-/* --- parsing ------------------------------------------------------------------------------------------------- */
+/* --- parsing ------------------------------------------------------------------------------- */
 
 static const char *get_text(const json_t *object, const char *key)
 {
@@ -68,7 +69,8 @@ static int record_check(const json_t *root, struct error *error)
 	return 0;
 }
 
-int event_record_parse(const char *line, size_t size, struct event_record *ret_record, struct error *error)
+int event_record_parse(const char *line, size_t size, struct event_record *ret_record,
+		       struct error *error)
 {
 	json_error_t fault;
 	json_t *root;
@@ -95,7 +97,7 @@ void event_record_clear(struct event_record *record)
 	record->root = NULL;
 }
 
-/* --- filtering ----------------------------------------------------------------------------------------------- */
+/* --- filtering ----------------------------------------------------------------------------- */
 
 int event_words_split(const char *list, struct event_words *ret_words)
 {
@@ -138,7 +140,8 @@ static bool ids_equal(const char *typed, const char *id)
 {
 	uint64_t a, b;
 
-	return id && event_parse_fence_id(typed, &a) == 0 && event_parse_fence_id(id, &b) == 0 && a == b;
+	return id && event_parse_fence_id(typed, &a) == 0 && event_parse_fence_id(id, &b) == 0 &&
+	       a == b;
 }
 
 static bool words_have_fence(const struct event_words *words, const json_t *fence)
@@ -162,10 +165,11 @@ bool event_record_matches(const struct event_record *record, const struct event_
 	return words_have(&filter->types, get_text(record->root, "type")) &&
 	       words_have(&filter->verdicts, get_text(record->root, "verdict")) &&
 	       words_have_rule(&filter->rules, get_text(record->root, "rule")) &&
-	       words_have(&filter->tasks, get_text(fence, "task")) && words_have_fence(&filter->fences, fence);
+	       words_have(&filter->tasks, get_text(fence, "task")) &&
+	       words_have_fence(&filter->fences, fence);
 }
 
-/* --- text ---------------------------------------------------------------------------------------------------- */
+/* --- text ---------------------------------------------------------------------------------- */
 
 #define OBJECT_WIDTH 40
 
@@ -232,11 +236,9 @@ static void time_put(struct text *t)
 static const struct verdict_look {
 	const char *verdict, *word, *color;
 } verdict_looks[] = {
-	{ "deny", "DENY", "1;31" },
-	{ "would_deny", "WOULD_DENY", "1;33" },
-	{ "allow", "ALLOW", "32" },
-	{ "loss", "LOST", "1;35" }, /* by type */
-	{ "none", "-", "36" },	    /* by rule */
+	{ "deny", "DENY", "1;31" }, { "would_deny", "WOULD_DENY", "1;33" },
+	{ "allow", "ALLOW", "32" }, { "loss", "LOST", "1;35" }, /* by type */
+	{ "none", "-", "36" },					/* by rule */
 };
 
 static const struct verdict_look *verdict_look(const char *word)
@@ -328,7 +330,8 @@ static void lifecycle_put(struct text *t)
 	const json_t *start = json_object_get(t->root, "cold_start_ns");
 
 	if (json_object_get(t->root, "exit_code"))
-		event_buffer_printf(&t->b, "code %llu ", (unsigned long long)get_uint(t->root, "exit_code"));
+		event_buffer_printf(&t->b, "code %llu ",
+				    (unsigned long long)get_uint(t->root, "exit_code"));
 	if (start)
 		event_buffer_printf(&t->b, "%.1f ms ", (double)json_integer_value(start) / 1e6);
 	put(t, get_text(t->root, "detail"));
@@ -399,7 +402,9 @@ static int line_write(FILE *out, const char *line, size_t size)
 static int text_write(FILE *out, bool color, const json_t *root)
 {
 	char line[EVENT_LINE_MAX];
-	struct text t = { .b = { .p = line, .size = sizeof(line) - sizeof(CUT) }, .root = root, .color = color };
+	struct text t = { .b = { .p = line, .size = sizeof(line) - sizeof(CUT) },
+			  .root = root,
+			  .color = color };
 
 	time_put(&t);
 	verdict_put(&t);
@@ -417,9 +422,12 @@ static int text_write(FILE *out, bool color, const json_t *root)
 	return line_write(out, line, t.b.n);
 }
 
-/* --- JSON ---------------------------------------------------------------------------------------------------- */
+/* --- JSON ---------------------------------------------------------------------------------- */
 
-/* Writes the values anew, in ASCII. The library leaves DEL as it is; it can only stand inside strings. */
+/*
+ * Writes the values anew, in ASCII. The library leaves DEL as it is; it can only stand inside
+ * strings.
+ */
 static int json_write_safe(FILE *out, const json_t *root)
 {
 	_cleanup_free_ char *text = json_dumps(root, JSON_COMPACT | JSON_ENSURE_ASCII);
@@ -453,8 +461,8 @@ static int json_write(FILE *out, const json_t *root, const char *line, size_t si
 	return r < 0 ? r : line_write(out, "\n", 1);
 }
 
-int event_record_write(FILE *out, enum event_format format, bool color, const struct event_record *record,
-		       const char *line, size_t size)
+int event_record_write(FILE *out, enum event_format format, bool color,
+		       const struct event_record *record, const char *line, size_t size)
 {
 	if (format == EVENT_TEXT)
 		return text_write(out, color, record->root);

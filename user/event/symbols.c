@@ -18,7 +18,10 @@ struct symbol {
 	const char *name;
 };
 
-#define SYMBOL(name) { (unsigned int)(name), #name }
+#define SYMBOL(name)                        \
+	{                                   \
+		(unsigned int)(name), #name \
+	}
 
 /* Kernel values that user space does not see. */
 #define F_FLAG_EXEC 0x20 /* __FMODE_EXEC: the file is opened to be executed */
@@ -32,60 +35,119 @@ static const struct symbol access_modes[] = { SYMBOL(O_RDONLY), SYMBOL(O_WRONLY)
 
 /* Flags that contain others come before them. */
 static const struct symbol open_flags[] = {
-	SYMBOL(O_TMPFILE),  SYMBOL(O_SYNC),   SYMBOL(O_DSYNC),	  SYMBOL(O_CREAT),   SYMBOL(O_EXCL),
-	SYMBOL(O_NOCTTY),   SYMBOL(O_TRUNC),  SYMBOL(O_APPEND),	  SYMBOL(O_NONBLOCK), SYMBOL(O_ASYNC),
-	SYMBOL(O_DIRECT),   SYMBOL(O_DIRECTORY), SYMBOL(O_NOFOLLOW), SYMBOL(O_NOATIME), SYMBOL(O_CLOEXEC),
-	SYMBOL(O_PATH),	    { F_FLAG_EXEC, "__FMODE_EXEC" }, { 0, NULL },
+	SYMBOL(O_TMPFILE),
+	SYMBOL(O_SYNC),
+	SYMBOL(O_DSYNC),
+	SYMBOL(O_CREAT),
+	SYMBOL(O_EXCL),
+	SYMBOL(O_NOCTTY),
+	SYMBOL(O_TRUNC),
+	SYMBOL(O_APPEND),
+	SYMBOL(O_NONBLOCK),
+	SYMBOL(O_ASYNC),
+	SYMBOL(O_DIRECT),
+	SYMBOL(O_DIRECTORY),
+	SYMBOL(O_NOFOLLOW),
+	SYMBOL(O_NOATIME),
+	SYMBOL(O_CLOEXEC),
+	SYMBOL(O_PATH),
+	{ F_FLAG_EXEC, "__FMODE_EXEC" },
+	{ 0, NULL },
 };
 
 static const struct symbol rename_flags[] = {
-	SYMBOL(RENAME_NOREPLACE), SYMBOL(RENAME_EXCHANGE), SYMBOL(RENAME_WHITEOUT), { 0, NULL },
+	SYMBOL(RENAME_NOREPLACE),
+	SYMBOL(RENAME_EXCHANGE),
+	SYMBOL(RENAME_WHITEOUT),
+	{ 0, NULL },
 };
 
 static const struct symbol file_types[] = {
-	SYMBOL(S_IFREG), SYMBOL(S_IFDIR), SYMBOL(S_IFCHR), SYMBOL(S_IFBLK),
+	SYMBOL(S_IFREG), SYMBOL(S_IFDIR),  SYMBOL(S_IFCHR), SYMBOL(S_IFBLK),
 	SYMBOL(S_IFIFO), SYMBOL(S_IFSOCK), SYMBOL(S_IFLNK), { 0, NULL },
 };
 
 static const struct symbol ioctls[] = {
-	SYMBOL(FS_IOC_SETFLAGS), SYMBOL(FS_IOC_SETVERSION), SYMBOL(FS_IOC_FSSETXATTR),
-	SYMBOL(FS_IOC_SETFSLABEL), SYMBOL(FICLONE), SYMBOL(FICLONERANGE),
-	SYMBOL(FIDEDUPERANGE), SYMBOL(FIFREEZE), SYMBOL(FITHAW), SYMBOL(FITRIM), { 0, NULL },
+	SYMBOL(FS_IOC_SETFLAGS),
+	SYMBOL(FS_IOC_SETVERSION),
+	SYMBOL(FS_IOC_FSSETXATTR),
+	SYMBOL(FS_IOC_SETFSLABEL),
+	SYMBOL(FICLONE),
+	SYMBOL(FICLONERANGE),
+	SYMBOL(FIDEDUPERANGE),
+	SYMBOL(FIFREEZE),
+	SYMBOL(FITHAW),
+	SYMBOL(FITRIM),
+	{ 0, NULL },
 };
 
 static const struct symbol ptrace_modes[] = {
-	{ 0x01, "PTRACE_MODE_READ" },	  { 0x02, "PTRACE_MODE_ATTACH" },
-	{ 0x04, "PTRACE_MODE_NOAUDIT" },  { 0x08, "PTRACE_MODE_FSCREDS" },
+	{ 0x01, "PTRACE_MODE_READ" },	   { 0x02, "PTRACE_MODE_ATTACH" },
+	{ 0x04, "PTRACE_MODE_NOAUDIT" },   { 0x08, "PTRACE_MODE_FSCREDS" },
 	{ 0x10, "PTRACE_MODE_REALCREDS" }, { 0, NULL },
 };
 
 static const struct symbol socket_types[] = {
-	SYMBOL(SOCK_STREAM), SYMBOL(SOCK_DGRAM), SYMBOL(SOCK_RAW), SYMBOL(SOCK_RDM),
-	SYMBOL(SOCK_SEQPACKET), SYMBOL(SOCK_DCCP), SYMBOL(SOCK_PACKET), { 0, NULL },
+	SYMBOL(SOCK_STREAM),	SYMBOL(SOCK_DGRAM), SYMBOL(SOCK_RAW),	 SYMBOL(SOCK_RDM),
+	SYMBOL(SOCK_SEQPACKET), SYMBOL(SOCK_DCCP),  SYMBOL(SOCK_PACKET), { 0, NULL },
 };
 
 static const struct symbol families[] = {
-	{ AF_UNSPEC, "unspec" },     { AF_UNIX, "unix" },	{ AF_INET, "inet" },
-	{ AF_AX25, "ax25" },	     { AF_IPX, "ipx" },		{ AF_APPLETALK, "appletalk" },
-	{ AF_NETROM, "netrom" },     { AF_X25, "x25" },		{ AF_INET6, "inet6" },
-	{ AF_ROSE, "rose" },	     { AF_KEY, "key" },		{ AF_NETLINK, "netlink" },
-	{ AF_PACKET, "packet" },     { AF_RDS, "rds" },		{ AF_LLC, "llc" },
-	{ AF_PPPOX, "pppox" },	     { AF_IB, "ib" },		{ AF_MPLS, "mpls" },
-	{ AF_CAN, "can" },	     { AF_TIPC, "tipc" },	{ AF_BLUETOOTH, "bluetooth" },
-	{ AF_RXRPC, "rxrpc" },	     { AF_ISDN, "isdn" },	{ AF_PHONET, "phonet" },
-	{ AF_IEEE802154, "ieee802154" }, { AF_CAIF, "caif" },	{ AF_ALG, "alg" },
-	{ AF_NFC, "nfc" },	     { AF_VSOCK, "vsock" },	{ AF_KCM, "kcm" },
-	{ AF_QIPCRTR, "qipcrtr" },   { AF_SMC, "smc" },		{ AF_XDP, "xdp" },
-	{ AF_MCTP, "mctp" },	     { 0, NULL },
+	{ AF_UNSPEC, "unspec" },
+	{ AF_UNIX, "unix" },
+	{ AF_INET, "inet" },
+	{ AF_AX25, "ax25" },
+	{ AF_IPX, "ipx" },
+	{ AF_APPLETALK, "appletalk" },
+	{ AF_NETROM, "netrom" },
+	{ AF_X25, "x25" },
+	{ AF_INET6, "inet6" },
+	{ AF_ROSE, "rose" },
+	{ AF_KEY, "key" },
+	{ AF_NETLINK, "netlink" },
+	{ AF_PACKET, "packet" },
+	{ AF_RDS, "rds" },
+	{ AF_LLC, "llc" },
+	{ AF_PPPOX, "pppox" },
+	{ AF_IB, "ib" },
+	{ AF_MPLS, "mpls" },
+	{ AF_CAN, "can" },
+	{ AF_TIPC, "tipc" },
+	{ AF_BLUETOOTH, "bluetooth" },
+	{ AF_RXRPC, "rxrpc" },
+	{ AF_ISDN, "isdn" },
+	{ AF_PHONET, "phonet" },
+	{ AF_IEEE802154, "ieee802154" },
+	{ AF_CAIF, "caif" },
+	{ AF_ALG, "alg" },
+	{ AF_NFC, "nfc" },
+	{ AF_VSOCK, "vsock" },
+	{ AF_KCM, "kcm" },
+	{ AF_QIPCRTR, "qipcrtr" },
+	{ AF_SMC, "smc" },
+	{ AF_XDP, "xdp" },
+	{ AF_MCTP, "mctp" },
+	{ 0, NULL },
 };
 
 static const struct symbol protocols[] = {
-	{ IPPROTO_IP, "ip" },	  { IPPROTO_ICMP, "icmp" },	{ IPPROTO_IGMP, "igmp" },
-	{ IPPROTO_IPIP, "ipip" }, { IPPROTO_TCP, "tcp" },	{ IPPROTO_UDP, "udp" },
-	{ IPPROTO_DCCP, "dccp" }, { IPPROTO_IPV6, "ipv6" },	{ IPPROTO_GRE, "gre" },
-	{ IPPROTO_ESP, "esp" },	  { IPPROTO_AH, "ah" },		{ IPPROTO_ICMPV6, "icmpv6" },
-	{ IPPROTO_SCTP, "sctp" }, { IPPROTO_UDPLITE, "udplite" }, { IPPROTO_RAW, "raw" },
-	{ 262, "mptcp" },	  { 0, NULL },
+	{ IPPROTO_IP, "ip" },
+	{ IPPROTO_ICMP, "icmp" },
+	{ IPPROTO_IGMP, "igmp" },
+	{ IPPROTO_IPIP, "ipip" },
+	{ IPPROTO_TCP, "tcp" },
+	{ IPPROTO_UDP, "udp" },
+	{ IPPROTO_DCCP, "dccp" },
+	{ IPPROTO_IPV6, "ipv6" },
+	{ IPPROTO_GRE, "gre" },
+	{ IPPROTO_ESP, "esp" },
+	{ IPPROTO_AH, "ah" },
+	{ IPPROTO_ICMPV6, "icmpv6" },
+	{ IPPROTO_SCTP, "sctp" },
+	{ IPPROTO_UDPLITE, "udplite" },
+	{ IPPROTO_RAW, "raw" },
+	{ 262, "mptcp" },
+	{ 0, NULL },
 };
 
 /* The name of value, or NULL. */
@@ -107,8 +169,12 @@ static void put_name(struct event_buffer *b, const struct symbol *symbols, unsig
 		event_buffer_uint(b, value, 1);
 }
 
-/* Names of bits, joined by '|'; bits without a name in hex; nothing for 0. more: something stands before. */
-static void put_bits(struct event_buffer *b, const struct symbol *symbols, unsigned int bits, bool more)
+/*
+ * Names of bits, joined by '|'; bits without a name in hex; nothing for 0. more: something stands
+ * before.
+ */
+static void put_bits(struct event_buffer *b, const struct symbol *symbols, unsigned int bits,
+		     bool more)
 {
 	for (; symbols->name; symbols++) {
 		if ((bits & symbols->value) != symbols->value)
@@ -159,7 +225,9 @@ void event_symbol_protocol(struct event_buffer *b, unsigned int family, unsigned
 
 void event_symbol_socket_type(struct event_buffer *b, unsigned int type)
 {
-	static const struct symbol flags[] = { SYMBOL(SOCK_NONBLOCK), SYMBOL(SOCK_CLOEXEC), { 0, NULL } };
+	static const struct symbol flags[] = { SYMBOL(SOCK_NONBLOCK),
+					       SYMBOL(SOCK_CLOEXEC),
+					       { 0, NULL } };
 
 	put_name(b, socket_types, type & 0xf);
 	put_bits(b, flags, type & ~0xfU, true);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Numbers of the system call interface as the names that people know them by. Inside user/event only. What has no
- * name here is written as a number, never left out.
+ * Numbers of the system call interface as the names that people know them by. Inside user/event
+ * only. What has no name here is written as a number, never left out.
  */
 #ifndef CORDON_EVENT_SYMBOLS_H
 #define CORDON_EVENT_SYMBOLS_H

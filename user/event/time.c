@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * See time.h. Calendar arithmetic of its own, because this runs for every event and needs neither locale, time zone
- * nor lock. No privilege; text that is not a time is refused.
+ * See time.h. Calendar arithmetic of its own, because this runs for every event and needs neither
+ * locale, time zone nor lock. No privilege; text that is not a time is refused.
  */
 #include "event/time.h"
 
@@ -11,10 +11,14 @@
 #include "event/event.h"
 
 #define NS_PER_S 1000000000ULL
-#define DAY_S 86400U
+#define DAY_S	 86400U
 
-/* A day since 1970 as a date: eras of 400 years that begin on 1 March, so that the leap day is the last. */
-static void date_of_day(uint64_t day, unsigned int *ret_year, unsigned int *ret_month, unsigned int *ret_mday)
+/*
+ * A day since 1970 as a date: eras of 400 years that begin on 1 March, so that the leap day is the
+ * last.
+ */
+static void date_of_day(uint64_t day, unsigned int *ret_year, unsigned int *ret_month,
+			unsigned int *ret_mday)
 {
 	uint64_t days = day + 719468, era = days / 146097;
 	unsigned int doe = (unsigned int)(days - era * 146097);
@@ -58,7 +62,7 @@ void event_time_put(struct event_buffer *b, uint64_t time_ns)
 	event_buffer_putc(b, 'Z');
 }
 
-/* --- reading ------------------------------------------------------------------------------------------------- */
+/* --- reading ------------------------------------------------------------------------------- */
 
 /* Takes exactly n digits and, unless it is NUL, the separator behind them. */
 static bool take(const char **text, unsigned int n, char separator, unsigned int *ret_value)
@@ -105,7 +109,8 @@ static bool take_offset(const char **text, int64_t *ret_s)
 	++*text;
 	if (sign == 'Z' || sign == 'z')
 		return **text == '\0';
-	if ((sign != '+' && sign != '-') || !take(text, 2, ':', &hour) || !take(text, 2, '\0', &minute))
+	if ((sign != '+' && sign != '-') || !take(text, 2, ':', &hour) ||
+	    !take(text, 2, '\0', &minute))
 		return false;
 	*ret_s = (int64_t)(hour * 3600 + minute * 60) * (sign == '+' ? 1 : -1);
 	return **text == '\0' && hour < 24 && minute < 60;
@@ -125,14 +130,16 @@ int event_parse_time(const char *text, uint64_t *ret_time_ns)
 	uint64_t ns;
 	int64_t offset_s, s;
 
-	if (!take(&text, 4, '-', &year) || !take(&text, 2, '-', &month) || !take(&text, 2, 'T', &mday) ||
-	    !take(&text, 2, ':', &hour) || !take(&text, 2, ':', &minute) || !take(&text, 2, '\0', &second) ||
+	if (!take(&text, 4, '-', &year) || !take(&text, 2, '-', &month) ||
+	    !take(&text, 2, 'T', &mday) || !take(&text, 2, ':', &hour) ||
+	    !take(&text, 2, ':', &minute) || !take(&text, 2, '\0', &second) ||
 	    !take_fraction(&text, &ns) || !*text || !take_offset(&text, &offset_s))
 		return -EINVAL;
 	if (year < 1970 || year > 2500 || month < 1 || month > 12 || mday < 1 ||
 	    mday > days_in_month(year, month) || hour > 23 || minute > 59 || second > 60)
 		return -EINVAL;
-	s = (int64_t)(day_of_date(year, month, mday) * DAY_S) + hour * 3600 + minute * 60 + second - offset_s;
+	s = (int64_t)(day_of_date(year, month, mday) * DAY_S) + hour * 3600 + minute * 60 + second -
+	    offset_s;
 	if (s < 0)
 		return -EINVAL;
 	*ret_time_ns = (uint64_t)s * NS_PER_S + ns;

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Accounting for the numbers of one fence. Two sources tell of a loss and neither is enough: the kernel counts what it
- * could not deliver, at once but without saying which; a number that passes out of the window unseen is a loss that
- * perhaps nobody counted (a record that was refused, a reader that died), but that shows late. What has been lost is
- * never less than either, so the greater one is reported, and at the end the numbers themselves settle it.
- * No privilege, no memory, no clock of its own.
+ * Accounting for the numbers of one fence. Two sources tell of a loss and neither is enough: the
+ * kernel counts what it could not deliver, at once but without saying which; a number that passes
+ * out of the window unseen is a loss that perhaps nobody counted (a record that was refused, a
+ * reader that died), but that shows late. What has been lost is never less than either, so the
+ * greater one is reported, and at the end the numbers themselves settle it. No privilege, no
+ * memory, no clock of its own.
  */
 #include "event/event.h"
 
@@ -51,7 +52,8 @@ static void window_reach(struct event_tracker *t, uint64_t seq)
 
 static void seq_note(struct event_tracker *t, uint64_t seq)
 {
-	if (seq < t->next || (seq - t->next < EVENT_TRACKER_WINDOW && (*seen_word(t, seq) & seen_bit(seq)))) {
+	if (seq < t->next ||
+	    (seq - t->next < EVENT_TRACKER_WINDOW && (*seen_word(t, seq) & seen_bit(seq)))) {
 		t->repeated++;
 		return;
 	}
@@ -81,11 +83,12 @@ static bool gap_take(struct event_tracker *t, uint64_t total, struct event_gap *
 	if (due > UINT32_MAX)
 		due = UINT32_MAX;
 	t->reported += due;
-	*ret_gap = (struct event_gap){
-		.count = (uint32_t)due, .first = t->gap_from, .last = max_u64(t->highest, t->gap_from)
-	};
-	snprintf(ret_gap->detail, sizeof(ret_gap->detail), "%u lost among the numbers %llu to %llu", ret_gap->count,
-		 (unsigned long long)ret_gap->first, (unsigned long long)ret_gap->last);
+	*ret_gap = (struct event_gap){ .count = (uint32_t)due,
+				       .first = t->gap_from,
+				       .last = max_u64(t->highest, t->gap_from) };
+	snprintf(ret_gap->detail, sizeof(ret_gap->detail), "%u lost among the numbers %llu to %llu",
+		 ret_gap->count, (unsigned long long)ret_gap->first,
+		 (unsigned long long)ret_gap->last);
 	if (t->reported == total)
 		t->gap_from = t->next;
 	return true;
@@ -111,22 +114,24 @@ void event_tracker_init(struct event_tracker *tracker, uint64_t numbered, uint64
 	tracker->lost_base = lost;
 }
 
-bool event_tracker_see(struct event_tracker *tracker, const struct cordon_event *raw, struct event_gap *ret_gap)
+bool event_tracker_see(struct event_tracker *tracker, const struct cordon_event *raw,
+		       struct event_gap *ret_gap)
 {
 	seq_note(tracker, raw->seq);
 	lost_note(tracker, raw->lost);
 	return raw->op != CORDON_OP_GAP && gap_due(tracker, raw->mono_ns, ret_gap);
 }
 
-bool event_tracker_poll(struct event_tracker *tracker, uint64_t numbered, uint64_t lost, uint64_t now_ns,
-			struct event_gap *ret_gap)
+bool event_tracker_poll(struct event_tracker *tracker, uint64_t numbered, uint64_t lost,
+			uint64_t now_ns, struct event_gap *ret_gap)
 {
 	tracker->highest = max_u64(tracker->highest, numbered);
 	lost_note(tracker, lost);
 	return gap_due(tracker, now_ns, ret_gap);
 }
 
-bool event_tracker_finish(struct event_tracker *tracker, uint64_t numbered, struct event_gap *ret_gap)
+bool event_tracker_finish(struct event_tracker *tracker, uint64_t numbered,
+			  struct event_gap *ret_gap)
 {
 	uint64_t expected = numbered + 1 - tracker->first;
 
