@@ -28,10 +28,10 @@ static const struct {
 	const char *option;
 	const char *help;
 } globals[] = {
-	{ "--help", "Print this help; after a command, that command's" },
-	{ "--version", "Print the version" },
-	{ "--print-man", "Print the man page cordon(1)" },
-	{ "--print-completion " CLI_SHELLS, "Print the completion for a shell" },
+	{ "--help", "print this help; after a command, that command's" },
+	{ "--version", "print the version" },
+	{ "--print-man", "print the man page cordon(1)" },
+	{ "--print-completion " CLI_SHELLS, "print the completion for a shell" },
 };
 
 static const struct {
@@ -45,10 +45,10 @@ static const struct {
 	{ EXIT_HOST, "this host cannot enforce; cordon doctor says what is missing" },
 	{ EXIT_PERMISSION, "not permitted" },
 	{ EXIT_NO_FENCE, "no such fence" },
-	{ EXIT_RUN_TIMEOUT, "run: the time limit ended the command" },
-	{ EXIT_RUN_FAILED, "run: Cordon failed before the command started" },
-	{ EXIT_RUN_NOT_EXECUTABLE, "run: the command is not executable" },
-	{ EXIT_RUN_NOT_FOUND, "run: the command was not found" },
+	{ EXIT_RUN_TIMEOUT, "the time limit ended the command (run)" },
+	{ EXIT_RUN_FAILED, "Cordon failed before the command started (run)" },
+	{ EXIT_RUN_NOT_EXECUTABLE, "the command is not executable (run)" },
+	{ EXIT_RUN_NOT_FOUND, "the command was not found (run)" },
 };
 
 const char *cli_version(void)
@@ -157,7 +157,7 @@ void cli_print_verb_help(FILE *out, const struct cli_verb *verb)
 	fputc('\n', out);
 	for (const struct cli_option *o = verb->options; o && o->name; o++)
 		put_option(out, o);
-	put_row(out, "-h, --help", "Print this help");
+	put_row(out, "-h, --help", "print this help");
 	put_paragraphs(out, verb->text);
 }
 
@@ -168,7 +168,7 @@ void cli_print_help(FILE *out)
 	fprintf(out, "\nCommands:\n");
 	for (const struct cli_verb *const *v = cli_verbs; *v; v++)
 		put_row(out, (*v)->name, (*v)->summary);
-	put_row(out, "help", "Print the help of a command");
+	put_row(out, "help", "print the help of a command");
 	fprintf(out, "\nOptions:\n");
 	for (size_t i = 0; i < ARRAY_SIZE(globals); i++)
 		put_row(out, globals[i].option, globals[i].help);
@@ -206,6 +206,13 @@ static void man_puts(FILE *out, const char *text)
 	man_put(out, text, strlen(text));
 }
 
+/* A line of help as a sentence: it begins with a capital. */
+static void man_sentence(FILE *out, const char *text)
+{
+	fputc(toupper((unsigned char)text[0]), out);
+	man_puts(out, text + 1);
+}
+
 static void man_bold(FILE *out, const char *text)
 {
 	fputs("\\fB", out);
@@ -231,7 +238,7 @@ static void man_option(FILE *out, const struct cli_option *o)
 		fputs("\\fR", out);
 	}
 	fputc('\n', out);
-	man_puts(out, o->help);
+	man_sentence(out, o->help);
 	fprintf(out, "%s.\n", o->kind == CLI_LIST ? "; may be repeated" : "");
 	if (o->fallback) {
 		fprintf(out, "The default is ");
@@ -253,15 +260,21 @@ static void man_paragraphs(FILE *out, const char *text)
 	}
 }
 
+static void man_arguments(FILE *out, const struct cli_verb *verb)
+{
+	fprintf(out, " [\\fIOPTION\\fR...]%s", verb->arguments[0] ? " " : "");
+	man_puts(out, verb->arguments);
+	fputc('\n', out);
+}
+
 static void man_verb(FILE *out, const struct cli_verb *verb)
 {
 	fprintf(out, ".SS \"cordon %s\"\n", verb->name);
 	man_bold(out, "cordon ");
 	man_bold(out, verb->name);
-	fputs(" [\\fIOPTION\\fR...] ", out);
-	man_puts(out, verb->arguments);
-	fputs("\n.PP\n", out);
-	man_puts(out, verb->summary);
+	man_arguments(out, verb);
+	fputs(".PP\n", out);
+	man_sentence(out, verb->summary);
 	fputs(".\n", out);
 	for (const struct cli_option *o = verb->options; o && o->name; o++)
 		man_option(out, o);
@@ -275,10 +288,8 @@ void cli_print_man(FILE *out)
 	fprintf(out, ".SH NAME\ncordon \\- keep AI agents inside a boundary that the kernel "
 		     "holds\n.SH SYNOPSIS\n");
 	for (const struct cli_verb *const *v = cli_verbs; *v; v++) {
-		fprintf(out, "%s.B cordon %s\n[\\fIOPTION\\fR...] ", v == cli_verbs ? "" : ".br\n",
-			(*v)->name);
-		man_puts(out, (*v)->arguments);
-		fputc('\n', out);
+		fprintf(out, "%s\\fBcordon %s\\fR", v == cli_verbs ? "" : ".br\n", (*v)->name);
+		man_arguments(out, *v);
 	}
 	fprintf(out, ".SH DESCRIPTION\n");
 	man_puts(out, about);
@@ -289,12 +300,17 @@ void cli_print_man(FILE *out)
 	for (size_t i = 0; i < ARRAY_SIZE(globals); i++) {
 		fprintf(out, ".TP\n");
 		man_bold(out, globals[i].option);
-		fprintf(out, "\n%s.\n", globals[i].help);
+		fputc('\n', out);
+		man_sentence(out, globals[i].help);
+		fputs(".\n", out);
 	}
 	fprintf(out, ".SH \"EXIT STATUS\"\n\\fBcordon run\\fR passes on the command's own code, "
 		     "128+N after signal N.\n");
-	for (size_t i = 0; i < ARRAY_SIZE(exit_codes); i++)
-		fprintf(out, ".TP\n.B %d\n%s\n", exit_codes[i].code, exit_codes[i].meaning);
+	for (size_t i = 0; i < ARRAY_SIZE(exit_codes); i++) {
+		fprintf(out, ".TP\n.B %d\n", exit_codes[i].code);
+		man_sentence(out, exit_codes[i].meaning);
+		fputs(".\n", out);
+	}
 }
 
 /* --- completion ---------------------------------------------------------------------------- */
@@ -435,7 +451,7 @@ static void print_zsh(FILE *out)
 		for (const struct cli_option *o = (*v)->options; o && o->name; o++)
 			zsh_option(out, o);
 		fprintf(out,
-			" \\\n\t\t\t'(-h --help)'{-h,--help}'[Print this help]' "
+			" \\\n\t\t\t'(-h --help)'{-h,--help}'[print this help]' "
 			"\\\n\t\t\t'%s'\n\t\t;;\n",
 			(*v)->stop_at_argument ? "*::command:_normal" : "*:argument:_files");
 	}
@@ -469,8 +485,8 @@ static void print_fish(FILE *out)
 		shell_put(out, (*v)->summary, "\\");
 		fputs("'\n", out);
 	}
-	fputs("complete -c cordon -n __fish_use_subcommand -l version -d 'Print the version'\n"
-	      "complete -c cordon -l help -s h -d 'Print the help'\n",
+	fputs("complete -c cordon -n __fish_use_subcommand -l version -d 'print the version'\n"
+	      "complete -c cordon -l help -s h -d 'print the help'\n",
 	      out);
 	for (const struct cli_verb *const *v = cli_verbs; *v; v++)
 		for (const struct cli_option *o = (*v)->options; o && o->name; o++)

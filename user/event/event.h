@@ -69,7 +69,7 @@ enum event_format { EVENT_JSON, EVENT_TEXT };
 #define EVENT_TEXT_MAX 1023
 
 /* No line is longer, newline included. */
-#define EVENT_LINE_MAX (160 * 1024)
+#define EVENT_LINE_MAX 163840
 
 /*
  * Writes one event as one line, by one fwrite; flushing is the caller's. color only matters for

@@ -358,7 +358,7 @@ static void object_put(struct text *t)
 static void process_put(struct text *t)
 {
 	const json_t *process = json_object_get(t->root, "process");
-	size_t start = t->b.n;
+	size_t start;
 
 	column_put(t, get_text(t->root, "errno") ? get_text(t->root, "errno") : "", 6);
 	start = t->b.n;
