@@ -809,6 +809,18 @@ static void image_merges_flags_of_one_path(void **state)
 	free(image);
 }
 
+static void image_has_the_socket_of_the_gateway(void **state)
+{
+	struct image *image =
+		compile_good(HEAD "files: {private: []}\nnetwork: {gateway: /run/g}\n");
+
+	assert_int_equal(image->n_roots, 1);
+	assert_int_equal(image_roots(image)->flags, CORDON_ROOT_UNIX);
+	assert_string_equal(image_string(image, image_roots(image)->path), "/run/g");
+	assert_int_equal(image->policy.n_gateways, 0);
+	free(image);
+}
+
 static void image_is_deterministic(void **state)
 {
 	struct image *a = compile_good(full_text), *b = compile_good(full_text);
@@ -975,6 +987,22 @@ static void images_of_wrong_size_are_refused(void **state)
 	assert_int_equal(image_validate(wide + 1, size), -EINVAL);
 	free(wide);
 	free(good);
+}
+
+/* Strings that no root names have no place in an image, however well they are counted. */
+static void images_with_spare_strings_are_refused(void **state)
+{
+	struct image *image = compile_good(full_text);
+	uint32_t size = image->size_bytes;
+
+	image = realloc(image, size + 8);
+	assert_non_null(image);
+	memcpy((char *)image + size, "/zzzzzz", 8);
+	assert_int_equal(image_validate(image, size), 0);
+	image->size_bytes += 8;
+	image->string_bytes += 8;
+	assert_int_equal(image_validate(image, size + 8), -EINVAL);
+	free(image);
 }
 
 /*
@@ -1162,9 +1190,11 @@ int main(void)
 		TEST(image_of_full_text),
 		TEST(image_nets_of_full_text),
 		TEST(image_merges_flags_of_one_path),
+		TEST(image_has_the_socket_of_the_gateway),
 		TEST(image_is_deterministic),
 		TEST(damaged_images_are_refused),
 		TEST(images_of_wrong_size_are_refused),
+		TEST(images_with_spare_strings_are_refused),
 		TEST(turned_bits_do_no_harm),
 		TEST(files_are_loaded),
 		TEST(large_policies_are_read),

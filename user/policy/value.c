@@ -209,16 +209,18 @@ static int addr_parse(const char *text, struct cordon_addr *ret_addr, struct err
 int policy_value_prefix(const char *text, struct cordon_addr *ret_addr, uint8_t *ret_bits,
 			struct error *error)
 {
-	_cleanup_free_ char *copy = strdup(text);
-	char *slash = copy ? strchr(copy, '/') : NULL;
+	_cleanup_free_ char *copy = NULL;
+	char *slash;
 	unsigned int bits;
 	struct cordon_addr cleared;
 
-	if (!copy)
-		return -ENOMEM;
 	if (strstr(text, "://"))
 		return error_set(error, EINVAL, "`%s` is a URL; give an address",
 				 policy_quote(text).s);
+	copy = strdup(text);
+	if (!copy)
+		return -ENOMEM;
+	slash = strchr(copy, '/');
 	if (slash)
 		*slash = '\0';
 	if (addr_parse(copy, ret_addr, error) < 0)
