@@ -9,12 +9,13 @@
 # $CORDON_CACHE/names/NAME remembers for a day which version a name stands for; when no mirror
 # answers it is believed for longer.
 
-# name, suites to look in, pattern of the version
+# Name, suites to look in, pattern of the version. Kernels between two stable releases leave the archive one
+# day: "or-later" then takes the next one up, and says so.
 kernel_table() {
 	cat <<-'TABLE'
 		6.1 bookworm-security,bookworm ^6\.1\.[0-9]
 		6.12 trixie-security,trixie,bookworm-security ^6\.12\.[0-9]
-		6.18 trixie-backports ^6\.18\.[0-9]
+		6.18 trixie-backports ^6\.18\.[0-9] or-later
 		newest trixie-backports ^[0-9]
 		5.10 bullseye-security,bullseye ^5\.10\.[0-9]
 	TABLE
@@ -84,7 +85,7 @@ kernel_fetch() (
 	mkdir -p "$work" "$CORDON_CACHE/kernels"
 	cd "$work" || return 1
 	apt_download "$conf" "$@" && kernel_unpack "$version" "$work/new" &&
-		mv -T "$work/new" "$CORDON_CACHE/kernels/$version"
+		mv -T "$work/new" "$CORDON_CACHE/kernels/$version" && cache_prune
 	rc=$?
 	cd / && rm -rf "$work"
 	return $rc
@@ -92,13 +93,17 @@ kernel_fetch() (
 
 # Looks a name up in the archive, fetches the kernel, remembers it. Under the cache's lock.
 kernel_refresh() {
-	local name=$1 suites=$2 pattern=$3 suite conf line best='' best_conf='' answered=1
+	local name=$1 suites=$2 pattern=$3 otherwise=${4:-} suite conf line best='' best_conf='' answered=1
 	for suite in ${suites//,/ }; do
 		conf=$(apt_suite "$suite" amd64) || {
 			answered=0
 			continue
 		}
 		line=$(kernel_offers "$conf" | grep -E "$pattern" | tail -n 1)
+		if [ -z "$line" ] && [ "$otherwise" = or-later ]; then
+			line=$({ kernel_offers "$conf" && echo "$name"; } | sort -V | sed "1,/^${name//./\\.}\$/d" | head -n 1)
+			[ -z "$line" ] || note "the archive no longer has a $name kernel; taking ${line%% *} for it"
+		fi
 		[ -n "$line" ] || continue
 		if [ "$(printf '%s\n%s\n' "${best%% *}" "${line%% *}" | sort -V | tail -n 1)" = "${line%% *}" ]; then
 			best=$line best_conf=$conf
@@ -115,12 +120,13 @@ kernel_refresh() {
 # Prints the version of a cached kernel for a name (see kernel_list, or a whole version), fetching it
 # where need be. Fails with a message where neither archive nor cache has it.
 kernel_resolve() {
-	local name=$1 suites pattern known=$CORDON_CACHE/names/$1
+	local name=$1 suites pattern otherwise known=$CORDON_CACHE/names/$1
 	if [ -e "$CORDON_CACHE/kernels/$name/vmlinuz" ]; then
+		touch -c "$CORDON_CACHE/kernels/$name"
 		printf '%s\n' "$name"
 		return 0
 	fi
-	read -r suites pattern < <(kernel_table | awk -v name="$name" '$1 == name { print $2, $3 }')
+	read -r suites pattern otherwise < <(kernel_table | awk -v name="$name" '$1 == name { print $2, $3, $4 }')
 	if [ -z "$pattern" ]; then
 		case $name in
 		[0-9]*.[0-9]*) pattern="^${name//[.+]/\\&}([^0-9]|\$)" ;;
@@ -130,10 +136,14 @@ kernel_resolve() {
 	fi
 	if [ ! -e "$known" ] || [ -n "$(find "$known" -mmin +1440)" ] ||
 		[ ! -e "$CORDON_CACHE/kernels/$(cat "$known")/vmlinuz" ]; then
-		cache_locked kernel_refresh_once "$name" "$suites" "$pattern" ||
+		cache_locked kernel_refresh_once "$name" "$suites" "$pattern" "$otherwise" || {
 			note "no mirror has a kernel for '$name' now; looking in the cache"
+			# Ask again in an hour, not at every run.
+			[ ! -e "$known" ] || touch -d '-23 hours' "$known"
+		}
 	fi
 	if [ -e "$known" ] && [ -e "$CORDON_CACHE/kernels/$(cat "$known")/vmlinuz" ]; then
+		touch -c "$CORDON_CACHE/kernels/$(cat "$known")" # cache_prune looks at it
 		cat "$known"
 		return 0
 	fi

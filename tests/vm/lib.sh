@@ -39,6 +39,25 @@ cache_locked() {
 	return $rc
 }
 
+# Deletes kernels and root images that no run has used for a month. Under the cache's lock.
+cache_prune() {
+	find "$CORDON_CACHE/kernels" "$CORDON_CACHE/root" -mindepth 1 -maxdepth 1 -mtime +30 -exec rm -rf {} + 2> /dev/null
+	find "$CORDON_CACHE/names" -type f -mtime +30 -delete 2> /dev/null
+	return 0
+}
+
+# Makes a working directory and sets work_dir to it. It stays locked while this process or a child of it
+# lives; directories whose lock nobody holds were left by a run that was killed, and go.
+work_make() {
+	local base=${CORDON_VM_TMP:-/var/tmp} old fd
+	for old in "$base"/cordon-vm.*; do
+		if [ -O "$old/lock" ] && [ -n "$(find "$old/lock" -mmin +1)" ] && flock -n "$old/lock" true; then
+			rm -rf "$old"
+		fi
+	done
+	work_dir=$(mktemp -d "$base/cordon-vm.XXXXXX") && exec {fd}> "$work_dir/lock" && flock -n "$fd"
+}
+
 # An ext4 image with the content of a directory. Usage: image_make DIR IMAGE SPARE_MIB [MKE2FS_OPTION...]
 image_make() {
 	local dir=$1 image=$2 spare=$3 kib files

@@ -10,11 +10,10 @@
 # Names with | are alternatives: the first that this release has.
 root_packages() {
 	cat <<-'LIST'
-		acl attr bpftool bubblewrap busybox-static ca-certificates conmon crun curl file gcc git iproute2
-		iptables iputils-ping jq kmod less libc6-dev libcap2-bin libdbus-1-3 lsof make mount net-tools netcat-openbsd nftables
-		openssl podman procps psmisc python3 python3-venv python3-yaml rsync socat sqlite3 strace tar uidmap util-linux
-		xfsprogs xz-utils zstd
-		netavark|containernetworking-plugins aardvark-dns|ca-certificates
+		acl attr bpftool btrfs-progs bubblewrap busybox-static ca-certificates catatonit conmon crun curl e2fsprogs
+		file fuse-overlayfs gcc git iproute2 iptables iputils-ping jq kmod ldnsutils less libc6-dev libcap2-bin lsof
+		make mount net-tools netavark netcat-openbsd nftables openssl podman procps psmisc python3 python3-jsonschema
+		python3-venv python3-yaml rsync socat sqlite3 strace tar tcpdump uidmap util-linux xfsprogs xz-utils zstd
 		libacl1|libacl1t64 libattr1 libbpf1 libcap2 libcap-ng0 libcmocka0 libelf1t64|libelf1 libdw1t64|libdw1
 		libev4t64|libev4 libevent-2.1-7t64|libevent-2.1-7 libevent-openssl-2.1-7t64|libevent-openssl-2.1-7
 		libevent-pthreads-2.1-7t64|libevent-pthreads-2.1-7 libcurl4t64|libcurl4 libjansson4
@@ -127,7 +126,7 @@ root_make() {
 		root_customize "$work/tree" >> "$work/log" 2>&1 &&
 		image_make "$work/tree" "$work/new.img" 3072 &&
 		root_import "$work/new.img" >> "$work/log" 2>&1 &&
-		mv "$work/new.img" "$image"
+		mv "$work/new.img" "$image" && cache_prune
 	rc=$?
 	[ $rc = 0 ] || {
 		complain "building the root image failed:"
@@ -152,5 +151,6 @@ root_resolve() {
 	key=$(apt_codename)-$( (root_packages && cat "$VM_DIR/root.sh") | sha256sum | cut -c 1-12)
 	image=$CORDON_CACHE/root/$key.img
 	[ -e "$image" ] || cache_locked root_make "$image" || return 1
+	touch -c "$image" # cache_prune looks at it
 	printf '%s\n' "$image"
 }
