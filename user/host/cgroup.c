@@ -23,15 +23,20 @@
 
 /* --- finding ---------------------------------------------------------------------------------- */
 
+static bool is_octal(char c)
+{
+	return c >= '0' && c <= '7';
+}
+
 /* Undoes the octal escapes of mountinfo (space, tab, newline, backslash) in place. */
 static void mountinfo_unescape(char *text)
 {
 	char *to = text;
 
 	for (; *text; text++) {
-		if (text[0] == '\\' && text[1] >= '0' && text[1] <= '3' && text[2] && text[3]) {
-			*to++ = (char)((text[1] - '0') << 6 | (text[2] - '0') << 3 |
-				       (text[3] - '0'));
+		if (text[0] == '\\' && is_octal(text[1]) && is_octal(text[2]) &&
+		    is_octal(text[3])) {
+			*to++ = (char)((text[1] & 3) << 6 | (text[2] & 7) << 3 | (text[3] & 7));
 			text += 3;
 		} else {
 			*to++ = *text;

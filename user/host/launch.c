@@ -128,7 +128,7 @@ static const char *message_object(const struct launch_plan *plan,
 static int await_ready(const struct launch_plan *plan, const struct host_child *child,
 		       struct error *error)
 {
-	struct launch_message message;
+	struct launch_message message = { 0 };
 	const char *object;
 	int r = read_message(child->err_fd, SETUP_TIMEOUT_MS, &message);
 
@@ -231,7 +231,7 @@ static int exec_error(const char *command, int err, struct error *error)
 
 int host_child_go(struct host_child *child, struct error *error)
 {
-	struct launch_message message;
+	struct launch_message message = { 0 };
 	int r;
 
 	write_go(child->go_fd);
