@@ -1287,7 +1287,7 @@ static uint32_t see(uint64_t seq, uint64_t lost, uint64_t ms)
 
 static void see_gap_record(uint64_t seq)
 {
-	struct cordon_event raw = { .seq = seq, .op = CORDON_OP_GAP, .mono_ns = 1 };
+	struct cordon_event raw = { .seq = seq, .op = CORDON_OP_GAP, .mono_ns = INT64_MAX };
 	struct event_gap none;
 
 	assert_false(event_tracker_see(&tracker, &raw, &none));
@@ -1427,7 +1427,8 @@ static void test_tracker_jump(void **state)
 	event_tracker_init(&tracker, 0, 0);
 	assert_int_equal(see(1, 0, 0), 0);
 	assert_true(see(1000000000000ULL, 0, 1000) ==
-		    UINT32_MAX); /* more than one record can say */
+		    UINT32_MAX);	  /* more than one record can say */
+	see_gap_record(1000000000001ULL); /* which does not beget another at once */
 	assert_true(see(1000000000002ULL, 0, 2000) == UINT32_MAX);
 }
 
