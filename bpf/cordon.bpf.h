@@ -19,6 +19,9 @@
 #define noinline __attribute__((noinline))
 #define unused __attribute__((unused))
 
+/* Keeps the compiler from computing an answer where the verifier must see a branch. */
+#define branch_barrier() asm volatile("")
+
 /* BPF_CORE_READ from a pointer that lies in a structure of ours, which must not be relocated with the rest. */
 #define CORE_READ_OF(pointer, ...)                      \
 	({                                              \

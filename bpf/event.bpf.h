@@ -299,25 +299,44 @@ static noinline int event_report(struct fctx *f, const struct detail *d, __u8 ve
 }
 
 /*
- * Turns the rule that decided into the answer of the hook, counts and reports it. Returns 0 or -errno.
+ * Turns the rule that decided into the answer: counts it, reports it, and says whether the operation is denied (1) or
+ * goes on (0). A global function: verified once, not at each of its calls, so it takes nothing but plain memory.
  */
-static noinline int settle(struct fctx *f, struct detail *d, __u8 type)
+noinline int settle_slot(__u32 slot, struct detail *d, __u32 type)
 {
+	struct cordon_fence *fence = bpf_map_lookup_elem(&cordon_fences, &slot);
 	__u8 verdict = CORDON_VERDICT_DENY;
+	struct fctx f = {};
 
+	if (!d || !fence || !fence_load(&f, slot, fence->id))
+		return 1;
 	if (decide_allows(d->rule)) {
-		if (d->silent || !f->policy->report_allow)
+		if (d->silent || !f.policy->report_allow)
 			return 0;
-		__sync_fetch_and_add(&f->state->allowed, 1);
-		event_report(f, d, CORDON_VERDICT_ALLOW, type);
+		__sync_fetch_and_add(&f.state->allowed, 1);
+		event_report(&f, d, CORDON_VERDICT_ALLOW, type);
 		return 0;
 	}
-	if (f->policy->mode == CORDON_MODE_AUDIT && !decide_always(d->rule))
+	if (f.policy->mode == CORDON_MODE_AUDIT && !decide_always(d->rule))
 		verdict = CORDON_VERDICT_WOULD_DENY;
-	__sync_fetch_and_add(&f->state->denied, 1);
+	__sync_fetch_and_add(&f.state->denied, 1);
 	if (!d->silent)
-		event_report(f, d, verdict, type);
-	return verdict == CORDON_VERDICT_DENY ? -d->err : 0;
+		event_report(&f, d, verdict, type);
+	return verdict == CORDON_VERDICT_DENY;
+}
+
+/* The same, as the return value of a hook: 0 or -errno. Constants, because newer verifiers want to see the range. */
+static __always_inline int settle(struct fctx *f, struct detail *d, __u32 type)
+{
+	if (!settle_slot(f->slot, d, type))
+		return 0;
+	if (d->err == ERR_ROFS)
+		return -ERR_ROFS;
+	branch_barrier();
+	if (d->err == ERR_ACCES)
+		return -ERR_ACCES;
+	branch_barrier();
+	return -ERR_PERM;
 }
 
 #endif

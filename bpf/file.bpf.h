@@ -36,28 +36,32 @@ enum {
 	FS_IOC32_SETVERSION = 0x40047602,
 };
 
-static noinline __u32 root_lookup(const struct fctx *f, __u64 ino, __u32 dev, __u32 generation)
+/*
+ * The functions that are not static are verified once and not at each of their calls; they take scalars and plain
+ * memory, never pointers that the verifier would have to track.
+ */
+noinline int root_lookup(__u64 ino, __u32 dev, __u32 generation, __u32 tag)
 {
 	struct cordon_root_key key = {
 		.ino = ino,
 		.dev = dev,
 		.generation = generation,
-		.tag = f->tag,
+		.tag = tag,
 	};
 	__u32 *flags = bpf_map_lookup_elem(&cordon_roots, &key);
 
 	return flags ? *flags : 0;
 }
 
-static __always_inline bool root_possible(const struct fctx *f, __u64 ino)
+static __always_inline bool root_possible(const struct cordon_policy *policy, __u64 ino)
 {
-	return f->policy->root_filter[(ino / 64) % CORDON_ROOT_FILTER_WORDS] & 1ULL << (ino % 64);
+	return policy->root_filter[(ino / 64) % CORDON_ROOT_FILTER_WORDS] & 1ULL << (ino % 64);
 }
 
 struct root_walk {
-	const struct fctx *f;
 	const struct dentry *dentry;
 	const struct mount *mount; /* NULL: do not go past the root of the file system */
+	__u32 tag;
 	__u32 want;
 	__u32 found;
 	__u32 mounts;
@@ -68,15 +72,12 @@ static long root_step(__u32 i, struct root_walk *w)
 {
 	const struct inode *inode = CORE_READ_OF(w->dentry, d_inode);
 	const struct dentry *parent = CORE_READ_OF(w->dentry, d_parent);
-	__u64 ino = BPF_CORE_READ(inode, i_ino);
 
-	if (root_possible(w->f, ino)) {
-		w->found |= root_lookup(w->f, ino, BPF_CORE_READ(inode, i_sb, s_dev),
-					BPF_CORE_READ(inode, i_generation)) &
-			    w->want;
-		if (w->found)
-			return 1;
-	}
+	w->found |= root_lookup(BPF_CORE_READ(inode, i_ino), BPF_CORE_READ(inode, i_sb, s_dev),
+				BPF_CORE_READ(inode, i_generation), w->tag) &
+		    w->want;
+	if (w->found)
+		return 1;
 	if (parent != w->dentry) {
 		w->dentry = parent;
 		return 0;
@@ -96,17 +97,15 @@ static long root_step(__u32 i, struct root_walk *w)
 }
 
 /* Goes on where the fast walk stopped. */
-static noinline __u32 root_walk_on(const struct fctx *f, const struct dentry *dentry,
-				   const struct vfsmount *mnt, __u32 want)
+noinline int root_walk_on(struct root_walk *from)
 {
-	struct root_walk w = { .f = f, .dentry = dentry, .want = want };
+	struct root_walk w;
 
-	if (mnt)
-		w.mount = (void *)mnt - bpf_core_field_offset(struct mount, mnt);
-	if (bpf_loop(CORDON_WALK_MAX, root_step, &w, 0) == CORDON_WALK_MAX) {
-		count_fault(f->state, CORDON_FAULT_WALK_BOUND);
+	if (!from)
 		return ROOT_UNKNOWN;
-	}
+	w = *from;
+	if (bpf_loop(CORDON_WALK_MAX, root_step, &w, 0) == CORDON_WALK_MAX)
+		return ROOT_UNKNOWN;
 	return w.found;
 }
 
@@ -120,16 +119,15 @@ static noinline __u32 root_walk_on(const struct fctx *f, const struct dentry *de
 static noinline __u32 root_flags(const struct fctx *f, struct dentry *dentry, const struct vfsmount *mnt,
 				 __u32 want)
 {
-	__u32 left = WALK_FAST;
+	struct root_walk rest = { .tag = f->tag, .want = want };
+	__u32 left = WALK_FAST, found;
 	struct dentry *parent;
 
 	do {
 		struct inode *inode = dentry->d_inode;
-		__u64 ino = inode->i_ino;
 
-		if (root_possible(f, ino)) {
-			__u32 found = root_lookup(f, ino, inode->i_sb->s_dev, inode->i_generation) & want;
-
+		if (inode && root_possible(f->policy, inode->i_ino)) {
+			found = root_lookup(inode->i_ino, inode->i_sb->s_dev, inode->i_generation, f->tag) & want;
 			if (found)
 				return found;
 		}
@@ -143,7 +141,13 @@ static noinline __u32 root_flags(const struct fctx *f, struct dentry *dentry, co
 		left--;
 		asm volatile("" : "+r"(left));
 	} while (left);
-	return root_walk_on(f, dentry, mnt, want);
+	rest.dentry = dentry;
+	if (mnt)
+		rest.mount = (void *)mnt - bpf_core_field_offset(struct mount, mnt);
+	found = root_walk_on(&rest);
+	if (found & ROOT_UNKNOWN)
+		count_fault(f->state, CORDON_FAULT_WALK_BOUND);
+	return found;
 }
 
 /* Is this the second call of overlayfs for something that the current task was allowed? */
@@ -172,11 +176,15 @@ static __always_inline __u32 write_rule(struct fctx *f, struct dentry *dentry, b
 {
 	struct inode *inode = dentry->d_inode;
 	struct super_block *sb = dentry->d_sb;
-	__u32 flags = 0, mode = inode->i_mode;
+	__u32 flags = 0, mode = 0, rdev = 0;
 
+	if (inode) {
+		mode = inode->i_mode;
+		rdev = inode->i_rdev;
+	}
 	if (!(opening && decide_is_device(mode)))
 		flags = root_flags(f, dentry, NULL, CORDON_ROOT_WRITE);
-	return decide_write(flags, sb->s_flags, mode, inode->i_rdev, opening);
+	return decide_write(flags, sb->s_flags, mode, rdev, opening);
 }
 
 /* The body that most hooks share: may `judged` be changed? `named` is what the event shows. */

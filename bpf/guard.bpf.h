@@ -191,6 +191,8 @@ int fence_resolve(struct bpf_iter__task_file *ctx)
 	if (!file || !task)
 		return 0;
 	inode = file->f_path.dentry->d_inode;
+	if (!inode)
+		return 0;
 	object.fd = ctx->fd;
 	object.tgid = task->tgid;
 	object.ino = inode->i_ino;

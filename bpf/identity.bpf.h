@@ -70,9 +70,6 @@ enum fence_answer {
 	BROKEN,	  /* in a fence that cannot be asked: deny */
 };
 
-/* Keeps the compiler from computing an answer where the verifier must see a branch. */
-#define branch_barrier() asm volatile("")
-
 static noinline enum fence_answer fence_of_marked(struct task_struct *leader, struct fctx *f)
 {
 	struct cordon_task *task = bpf_task_storage_get(&cordon_tasks, leader, 0, 0);

@@ -73,36 +73,15 @@ int BPF_PROG(net_socket_create, int family, int type, int protocol, int kern, in
 	return decide_allows(d.rule) ? 0 : settle(&f, &d, CORDON_TYPE_NET);
 }
 
-SEC("lsm/socket_post_create")
-int BPF_PROG(net_socket_post_create, struct socket *sock, int family, int type, int protocol, int kern,
-	     int ret)
+/*
+ * Was the socket made in the fence's cgroup? The kernel notes the cgroup of its maker; storage of our own cannot be
+ * read by fmod_ret programs.
+ */
+static noinline bool socket_own(const struct fctx *f, struct sock *sk)
 {
-	struct cordon_sock *mark;
-	struct sock *sk;
+	struct cgroup *cgroup = BPF_CORE_READ(sk, sk_cgrp_data.cgroup);
 
-	FILE_ENTER(f, ret);
-	sk = sock->sk;
-	if (!sk)
-		return 0;
-	mark = bpf_sk_storage_get(&cordon_socks, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
-	if (!mark) {
-		count_fault(f.state, CORDON_FAULT_SOCKET_MARK);
-		return -ERR_NOMEM;
-	}
-	mark->slot = f.slot;
-	mark->fence_id = f.fence->id;
-	return 0;
-}
-
-/* Did this fence make the socket? */
-static __always_inline bool socket_own(const struct fctx *f, struct sock *sk)
-{
-	struct cordon_sock *mark;
-
-	if (!sk)
-		return false;
-	mark = bpf_sk_storage_get(&cordon_socks, sk, 0, 0);
-	return mark && mark->fence_id == f->fence->id;
+	return cgroup && cgroup_slot(cgroup) == (int)f->slot;
 }
 
 /*
@@ -219,10 +198,6 @@ int BPF_PROG(net_socket_sendmsg, struct socket *sock, struct msghdr *msg, int si
 			d.dport = bpf_ntohs(sk->__sk_common.skc_dport);
 			if (!d.dport) /* not connected: the kernel says so itself */
 				return 0;
-			if (socket_own(&f, sk) && task_in_cgroup(&f)) {
-				/* Judged when it was connected; what leaves is judged by the packet hook. */
-				return 0;
-			}
 		}
 		if (read >= 0)
 			return net_settle(&f, &d, sk);
@@ -249,8 +224,8 @@ static __always_inline int unix_settle(struct fctx *f, struct sock *peer, enum c
 	if (f->policy->root_flags & CORDON_ROOT_UNIX) {
 		struct inode *inode = BPF_CORE_READ(u, path.dentry, d_inode);
 
-		if (inode && root_lookup(f, BPF_CORE_READ(inode, i_ino), BPF_CORE_READ(inode, i_sb, s_dev),
-					 BPF_CORE_READ(inode, i_generation)) &
+		if (inode && root_lookup(BPF_CORE_READ(inode, i_ino), BPF_CORE_READ(inode, i_sb, s_dev),
+					 BPF_CORE_READ(inode, i_generation), f->tag) &
 				     CORDON_ROOT_UNIX)
 			d.rule = CORDON_RULE_NET_UNIX_OK;
 	}

@@ -180,10 +180,15 @@ struct sock_common {
 	struct in6_addr skc_v6_daddr;
 };
 
+struct sock_cgroup_data {
+	struct cgroup *cgroup;
+};
+
 struct sock {
 	struct sock_common __sk_common;
 	__u16 sk_type;
 	__u16 sk_protocol;
+	struct sock_cgroup_data sk_cgrp_data;
 };
 
 struct socket {

@@ -44,7 +44,6 @@
 	L(file_move_mount, move_mount, move_mount, 2, 0)                          \
 	/* network */                                                             \
 	L(net_socket_create, socket_create, socket_create, 4, 0)                  \
-	L(net_socket_post_create, socket_post_create, socket_post_create, 5, 0)   \
 	L(net_socket_connect, socket_connect, socket_connect, 3, 0)               \
 	L(net_socket_sendmsg, socket_sendmsg, socket_sendmsg, 3, 0)               \
 	L(net_unix_stream_connect, unix_stream_connect, unix_stream_connect, 3, 0) \

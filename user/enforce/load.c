@@ -229,8 +229,10 @@ static int load_here(const struct enforce_meta *meta, struct error *error)
 	struct cordon_bpf *skel;
 	int err;
 
+	LIBBPF_OPTS(bpf_object_open_opts, opts, .kernel_log_level = getenv("CORDON_LIBBPF_DEBUG") ? 4 : 0);
+
 	libbpf_set_print(keep_warning);
-	skel = cordon_bpf__open();
+	skel = cordon_bpf__open_opts(&opts);
 	if (!skel)
 		return error_set(error, errno, "cannot open the BPF object: %s", strerror(errno));
 	skel->rodata->cordon_degraded = meta->degraded;

@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * `cordon attach`: a fence around a cgroup that is there already, for as long as this process streams its events.
+ * Root. The tasks are frozen while the fence is put around them, so that none can fork past it. An interrupt
+ * detaches: the tasks go on, free. A kill of this process leaves them fenced; attach again to take the fence over
+ * once they ended.
+ */
+#include <errno.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/signalfd.h>
+
+#include "cordon/cli.h"
+#include "cordon/setup.h"
+#include "cordon/stream.h"
+
+enum { POLL_MS = 20, FREEZE_TIMEOUT_MS = 5000, EMPTY_EVERY = 25 };
+
+struct attach_options {
+	struct setup_options setup;
+	const char *cgroup;
+	unsigned int pid;
+	const char *container;
+};
+
+#define SETUP(member) offsetof(struct attach_options, setup.member)
+
+static const struct cli_option attach_option_rows[] = {
+	{ 0, "cgroup", CLI_STRING, offsetof(struct attach_options, cgroup), "PATH",
+	  "the cgroup (v2), by its path below the mount or absolute", 0, 0, NULL },
+	{ 0, "pid", CLI_UINT, offsetof(struct attach_options, pid), "PID", "the cgroup that this process is in", 1,
+	  INT_MAX, NULL },
+	{ 0, "container", CLI_STRING, offsetof(struct attach_options, container), "ID",
+	  "a running container of podman or docker, by id or name", 0, 0, NULL },
+	SETUP_OPTIONS(SETUP),
+	{ 0, NULL, CLI_FLAG, 0, NULL, NULL, 0, 0, NULL },
+};
+
+struct attach {
+	const struct attach_options *options;
+	struct setup setup;
+	struct host_cgroup cgroup;
+	pid_t pid; /* whose root directory paths are resolved in */
+	struct enforce *enforce;
+	struct enforce_fence *fence;
+	struct stream stream;
+	int signal_fd;
+};
+
+/* Any task of the cgroup, for its root directory; this process when there is none. */
+static pid_t cgroup_first_pid(const struct host_cgroup *cgroup)
+{
+	_cleanup_fclose_ FILE *f = NULL;
+	char path[PATH_MAX];
+	int pid;
+
+	snprintf(path, sizeof(path), "%s/cgroup.procs", cgroup->path);
+	f = fopen(path, "re");
+	return f && fscanf(f, "%d", &pid) == 1 && pid > 0 ? pid : getpid();
+}
+
+/* Which cgroup: exactly one of the three ways must be given. */
+static int attach_find(struct attach *a, struct error *error)
+{
+	const struct attach_options *o = a->options;
+	char path[PATH_MAX], mount[PATH_MAX];
+	int err = 0;
+
+	if (!!o->cgroup + !!o->pid + !!o->container != 1)
+		return error_set(error, EINVAL, "give one of --cgroup, --pid and --container");
+	if (o->container) {
+		err = host_container_pid(o->container, &a->pid, a->setup.container, sizeof(a->setup.container), error);
+		a->setup.own_root = true;
+	} else if (o->pid) {
+		a->pid = o->pid;
+	}
+	if (err)
+		return err;
+	if (a->pid) {
+		err = host_cgroup_of_pid(a->pid, path, sizeof(path), error);
+	} else if (o->cgroup[0] == '/' && !access(o->cgroup, F_OK)) {
+		snprintf(path, sizeof(path), "%s", o->cgroup);
+	} else {
+		enum host_cgroup_layout layout = host_cgroup_find(mount);
+
+		if (layout != HOST_CGROUP_V2 && layout != HOST_CGROUP_HYBRID)
+			return error_set(error, ENOTSUP, "no cgroup v2 mount: mount -t cgroup2 none /sys/fs/cgroup");
+		if (snprintf(path, sizeof(path), "%s/%s", mount, o->cgroup) >= (int)sizeof(path))
+			return error_set(error, ENAMETOOLONG, "--cgroup: too long");
+	}
+	if (!err)
+		err = host_cgroup_open(path, &a->cgroup, error);
+	if (!err && !a->pid)
+		a->pid = cgroup_first_pid(&a->cgroup);
+	return err;
+}
+
+/* With the tasks frozen: fence, policy, marks. */
+static int attach_frozen(struct attach *a, struct error *error)
+{
+	const struct enforce_fence_options options = {
+		.cgroup = &a->cgroup,
+		.attached = true,
+		.ring_bytes = a->options->setup.ring_bytes,
+	};
+	int err = enforce_fence_make(a->enforce, &options, &a->fence, error);
+
+	if (!err) {
+		stream_begin(&a->stream, a->fence, &a->setup.context);
+		err = enforce_fence_set(a->fence, a->setup.image, a->pid, true, error);
+	}
+	return err ? err : enforce_fence_mark_tasks(a->fence, error);
+}
+
+static int attach_enclose(struct attach *a, struct error *error)
+{
+	unsigned int proved = 0;
+	int err = host_cgroup_freeze(&a->cgroup, true, FREEZE_TIMEOUT_MS, error);
+
+	if (!err)
+		err = attach_frozen(a, error);
+	if (host_cgroup_freeze(&a->cgroup, false, FREEZE_TIMEOUT_MS, err ? NULL : error) && !err)
+		err = -EIO;
+	if (!err)
+		err = enforce_fence_selftest(a->fence, &proved, error);
+	if (!err)
+		setup_announce(&a->setup, &a->stream, a->enforce, proved);
+	return err;
+}
+
+static int attach_signals(struct attach *a, struct error *error)
+{
+	sigset_t mask;
+
+	sigemptyset(&mask);
+	sigaddset(&mask, SIGINT);
+	sigaddset(&mask, SIGTERM);
+	sigaddset(&mask, SIGHUP);
+	sigprocmask(SIG_BLOCK, &mask, NULL);
+	signal(SIGPIPE, SIG_IGN);
+	a->signal_fd = signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);
+	return a->signal_fd < 0 ? error_set(error, errno, "signalfd: %s", strerror(errno)) : 0;
+}
+
+/* Until an interrupt, or until the last task is gone. Returns the reason. */
+static const char *attach_wait(struct attach *a)
+{
+	struct pollfd pfd = { .fd = a->signal_fd, .events = POLLIN };
+
+	for (unsigned int round = 1;; round++) {
+		stream_pump(&a->stream, 0);
+		if (poll(&pfd, 1, POLL_MS) > 0)
+			return "detached";
+		if (round % EMPTY_EVERY == 0 && host_cgroup_populated(&a->cgroup) <= 0)
+			return "the cgroup is empty";
+	}
+}
+
+static int attach_run(struct attach *a, struct error *error)
+{
+	int err = attach_find(a, error);
+
+	if (!err)
+		err = setup_prepare(&a->setup, &a->options->setup, error);
+	if (!err)
+		err = stream_open(&a->stream, a->options->setup.events, a->options->setup.format, NULL, error);
+	if (!err)
+		err = enforce_open(&a->setup.report, a->setup.degraded, &a->enforce, error);
+	if (!err)
+		err = attach_signals(a, error);
+	if (!err)
+		err = attach_enclose(a, error);
+	return err;
+}
+
+static int attach_code(int err)
+{
+	switch (-err) {
+	case EINVAL:
+		return EXIT_USAGE;
+	case ENOTSUP:
+	case EXFULL:
+		return EXIT_HOST;
+	case EPERM:
+		return EXIT_PERMISSION;
+	default:
+		return EXIT_FOUND;
+	}
+}
+
+static int cmd_attach(const void *options, int argc, char **argv)
+{
+	struct attach a = {
+		.options = options,
+		.setup.attach = true,
+		.cgroup.fd = -1,
+		.signal_fd = -1,
+	};
+	struct error error = { "" };
+	const char *reason = "refused";
+	int err = attach_run(&a, &error);
+
+	(void)argc;
+	(void)argv;
+	if (!err) {
+		printf("%llu\n", (unsigned long long)enforce_fence_info(a.fence)->id);
+		fflush(stdout);
+		reason = attach_wait(&a);
+	}
+	stream_end(&a.stream, reason);
+	enforce_fence_end(a.fence);
+	host_cgroup_close(&a.cgroup);
+	enforce_close(a.enforce);
+	setup_clear(&a.setup);
+	if (a.signal_fd >= 0)
+		close(a.signal_fd);
+	return err ? cli_fail(attach_code(err), "%s", error.text) : EXIT_OK;
+}
+
+const struct cli_verb cli_verb_attach = {
+	.name = "attach",
+	.summary = "put a fence around a cgroup or container that runs",
+	.arguments = "",
+	.text = "Fences every task of the cgroup, and every one that enters it, and streams events until it is "
+		"interrupted, which detaches, or until the cgroup is empty. Prints the id of the fence. Paths of the "
+		"policy are those that the fenced tasks see.\n\n"
+		"The tasks are frozen for the moment in which the fence is put around them. Descriptors and sockets "
+		"that they opened before stay open.\n\n"
+		"If cordon itself is killed, the tasks stay fenced until they end.",
+	.options = attach_option_rows,
+	.options_size = sizeof(struct attach_options),
+	.min_args = 0,
+	.max_args = 0,
+	.run = cmd_attach,
+};

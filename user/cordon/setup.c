@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+/* See setup.h. Root, because the probe needs it. Refuses; never weakens what was asked. */
+#include "cordon/setup.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <limits.h>
+#include <string.h>
+
+/* What holds when no policy is given: nothing is reachable, the usual variables are passed. */
+static const char default_policy[] = "cordon: 1\n"
+				     "name: default\n"
+				     "env: {pass: [PATH, HOME, LANG, TERM]}\n";
+
+static int setup_host(struct setup *setup, bool degraded, struct error *error)
+{
+	int err;
+
+	if (geteuid())
+		return error_set(error, EPERM, "must be root: a fence takes CAP_SYS_ADMIN and CAP_BPF; use sudo");
+	host_probe(&setup->report);
+	err = host_report_refuse(&setup->report, error);
+	if (!err)
+		return 0;
+	if (setup->report.lost & HOST_NEED_NETWORK || !degraded)
+		return err;
+	error->text[0] = '\0';
+	setup->degraded = true;
+	return 0;
+}
+
+/* Identities come into events and file names of others: printable, no blanks, short. */
+static int identity_check(const char *option, const char *value, struct error *error)
+{
+	if (!value)
+		return 0;
+	if (!*value || strlen(value) > 128)
+		return error_set(error, EINVAL, "--%s: 1 to 128 characters", option);
+	for (const char *c = value; *c; c++)
+		if (!isgraph((unsigned char)*c))
+			return error_set(error, EINVAL, "--%s: only visible ASCII characters", option);
+	return 0;
+}
+
+static int workdir_resolve(struct setup *setup, const char *workdir, bool need, struct error *error)
+{
+	char path[PATH_MAX];
+
+	if (!workdir && need && !getcwd(path, sizeof(path)))
+		return error_set(error, errno, "the current directory is gone: give --workdir");
+	if (workdir && setup->attach) {
+		if (workdir[0] != '/')
+			return error_set(error, EINVAL, "--workdir %s: must be absolute, as the fenced tasks see it",
+					 workdir);
+		snprintf(path, sizeof(path), "%s", workdir);
+	} else if (workdir && !realpath(workdir, path)) {
+		return error_set(error, errno, "--workdir %s: %s", workdir, strerror(errno));
+	}
+	if (!workdir && !need)
+		return 0;
+	setup->workdir = strdup(path);
+	return setup->workdir ? 0 : error_set(error, ENOMEM, "out of memory");
+}
+
+/* A policy's text is parsed; its faults go to stderr at once, all of them. */
+static int policy_read(struct setup *setup, const struct setup_options *options, bool need_workdir,
+		       struct error *error)
+{
+	struct policy_options how = {
+		.workdir = setup->workdir,
+		.check_paths = !setup->attach,
+		.need_workdir = need_workdir,
+	};
+	struct policy_faults faults = { 0 };
+	int err;
+
+	if (options->policy)
+		err = policy_load(options->policy, &how, &setup->policy, &faults);
+	else
+		err = policy_parse(default_policy, sizeof(default_policy) - 1, &how, &setup->policy, &faults);
+	if (faults.n) {
+		policy_faults_print(&faults, options->policy ? options->policy : "(no policy)", stderr);
+		error_set(error, EINVAL, "the policy has faults; `cordon check` shows the same");
+	} else if (err) {
+		error_set(error, -err, "%s: %s", options->policy, strerror(-err));
+	}
+	policy_faults_clear(&faults);
+	return err;
+}
+
+/* The workdir: --workdir, else the policy's, else, for a policy that has none, the current directory. */
+static int setup_policy(struct setup *setup, const struct setup_options *options, struct error *error)
+{
+	int err = workdir_resolve(setup, options->workdir, false, error);
+
+	if (!err)
+		err = policy_read(setup, options, false, error);
+	if (!err && !setup->policy->workdir && !setup->attach) {
+		policy_free(TAKE_PTR(setup->policy));
+		err = workdir_resolve(setup, NULL, true, error);
+		if (!err)
+			err = policy_read(setup, options, true, error);
+	}
+	if (!err && !setup->workdir && setup->policy->workdir)
+		err = workdir_resolve(setup, setup->policy->workdir, true, error);
+	if (!err && setup->attach && !setup->policy->workdir)
+		err = error_set(error, EINVAL, "no workdir: give --workdir, or files.workdir in the policy");
+	if (err)
+		return err;
+	if (options->audit)
+		setup->policy->mode = CORDON_MODE_AUDIT;
+	if (setup->attach && !setup->own_root) { /* the host's own /tmp is no private one */
+		for (size_t i = 0; i < setup->policy->private_dirs.n; i++)
+			free(TAKE_PTR(setup->policy->private_dirs.v[i]));
+		setup->policy->private_dirs.n = 0;
+	}
+	err = policy_compile(setup->policy, &setup->image);
+	return err ? error_set(error, -err, "the policy does not compile: %s", strerror(-err)) : 0;
+}
+
+int setup_prepare(struct setup *setup, const struct setup_options *options, struct error *error)
+{
+	size_t ring = options->ring_bytes;
+	int err = ring & (ring - 1) ? error_set(error, EINVAL, "--ring-size: must be a power of two") : 0;
+
+	if (!err)
+		err = identity_check("task", options->task, error);
+	if (!err)
+		err = identity_check("tenant", options->tenant, error);
+	if (!err)
+		err = identity_check("subject", options->subject, error);
+	if (!err)
+		err = setup_host(setup, options->degraded, error);
+	if (!err)
+		err = setup_policy(setup, options, error);
+	if (err)
+		return err;
+	gethostname(setup->node, sizeof(setup->node) - 1);
+	setup->context = (struct event_context){
+		.node = setup->node,
+		.fence_name = setup->policy->name,
+		.policy = setup->policy->name,
+		.task = options->task,
+		.tenant = options->tenant,
+		.subject = options->subject,
+		.container = setup->container[0] ? setup->container : NULL,
+		.degraded = setup->degraded ? "files and processes are not enforced" : NULL,
+	};
+	return 0;
+}
+
+void setup_announce(const struct setup *setup, struct stream *stream, const struct enforce *enforce,
+		    unsigned int proved)
+{
+	char detail[512];
+	int n = snprintf(detail, sizeof(detail), "workdir %s",
+			 setup->policy->workdir ? setup->policy->workdir : "none");
+
+	for (size_t i = 0; i < setup->policy->labels.n && n < (int)sizeof(detail); i++)
+		n += snprintf(detail + n, sizeof(detail) - n, "%s %s", i ? "," : "; labels", setup->policy->labels.v[i]);
+	stream_emit(stream, CORDON_OP_START, 0, detail);
+	snprintf(detail, sizeof(detail), "%u attempts from inside were denied; attached as %s", proved,
+		 enforce_attach_type(enforce));
+	stream_emit(stream, CORDON_OP_ENFORCING, proved, detail);
+}
+
+void setup_clear(struct setup *setup)
+{
+	policy_free(TAKE_PTR(setup->policy));
+	free(TAKE_PTR(setup->image));
+	free(TAKE_PTR(setup->workdir));
+}

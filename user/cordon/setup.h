@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What `run` and `attach` share: their common options, and everything that is made ready before a fence. */
+#ifndef CORDON_SETUP_H
+#define CORDON_SETUP_H
+
+#include "cordon/cli.h"
+#include "cordon/stream.h"
+#include "enforce/enforce.h"
+#include "host/host.h"
+#include "policy/policy.h"
+
+struct setup_options {
+	const char *policy;
+	const char *workdir;
+	const char *task, *tenant, *subject;
+	const char *events;
+	const char *format;
+	size_t ring_bytes;
+	bool audit;
+	bool degraded;
+};
+
+/* Rows for a verb whose options struct holds a setup_options; at(member) is the offset in that struct. */
+#define SETUP_OPTIONS(at)                                                                                 \
+	{ 'p', "policy", CLI_STRING, at(policy), "POLICY", "policy file; without it nothing is reachable", \
+	  0, 0, NULL },                                                                                   \
+	{ 'w', "workdir", CLI_STRING, at(workdir), "DIR", "the writable directory; overrides the policy", 0, 0, \
+	  NULL },                                                                                         \
+	{ 0, "task", CLI_STRING, at(task), "ID", "task id, for events and the gateway", 0, 0, NULL },      \
+	{ 0, "tenant", CLI_STRING, at(tenant), "TENANT", "tenant that the fence belongs to", 0, 0, NULL }, \
+	{ 0, "subject", CLI_STRING, at(subject), "USER", "the user on whose behalf the agent acts", 0, 0,  \
+	  NULL },                                                                                         \
+	{ 'e', "events", CLI_STRING, at(events), "FILE", "append events to FILE; - is standard output", 0, 0, \
+	  NULL },                                                                                         \
+	{ 'o', "format", CLI_STRING, at(format), "FORMAT", "json or text; default json, on a terminal text", 0, \
+	  0, NULL },                                                                                      \
+	{ 0, "ring-size", CLI_SIZE, at(ring_bytes), "BYTES", "ring buffer of this fence, a power of two",  \
+	  ENFORCE_RING_MIN, ENFORCE_RING_MAX, "1M" },                                                     \
+	{ 0, "audit", CLI_FLAG, at(audit), NULL, "allow what the policy denies, but report it", 0, 0, NULL }, \
+	{ 0, "degraded", CLI_FLAG, at(degraded), NULL, "enforce the network part alone where the rest cannot be", \
+	  0, 0, NULL }
+
+struct setup {
+	struct host_report report;
+	struct policy *policy;
+	struct image *image;
+	char *workdir; /* absolute, resolved */
+	bool degraded;
+	bool attach; /* set by the caller: an existing cgroup, whose paths are not ours to check */
+	bool own_root; /* set by the caller: the tasks have a root directory of their own (a container) */
+	char node[256];
+	char container[128];
+	struct event_context context;
+};
+
+/* Looks at the host, loads and compiles the policy, fills the context of events. Policy faults go to stderr. */
+int setup_prepare(struct setup *setup, const struct setup_options *options, struct error *error);
+
+/* The events that a fence begins with. */
+void setup_announce(const struct setup *setup, struct stream *stream, const struct enforce *enforce,
+		    unsigned int proved);
+
+void setup_clear(struct setup *setup);
+
+#endif

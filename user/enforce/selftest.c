@@ -1,0 +1,567 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The self-test: programs that attach but never fire are the commonest lie, so every hook is made to deny something
+ * before a fence is called enforcing. A child of ours is born into a cgroup below the fence's, which is a fence of
+ * its own for the occasion, with a policy that allows nothing; it tries each operation on an arena (a small tmpfs)
+ * and on sockets of ours. An attempt counts as denied when the error is right and the kernel's own count of denials
+ * grew: another cause of the same error is not taken for Cordon. Where several programs could give the denial, the
+ * attempt is one that only the program in question refuses. Anything else fails the self-test.
+ *
+ * Not provable this way, and checked by asking the kernel what is attached: cgroup/sock_create.
+ */
+#include <arpa/inet.h>
+#include <bpf/bpf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <linux/if_packet.h>
+#include <linux/sched.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/ptrace.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <sys/xattr.h>
+
+#include "enforce/internal.h"
+
+enum { SELFTEST_TIMEOUT_MS = 20000 };
+
+/* What the attempts act on; made by the parent, outside the fence. */
+struct arena {
+	char dir[64];
+	int write_fd;  /* f, open for writing from before */
+	int read_fd;   /* f, open for reading */
+	int stream_fd; /* listens at s */
+	int dgram_fd;  /* is bound to t */
+	pid_t parent;
+};
+
+static const char *at(const struct arena *arena, const char *name)
+{
+	static char path[128];
+
+	snprintf(path, sizeof(path), "%s/%s", arena->dir, name);
+	return path;
+}
+
+/* Result of a system call as an errno. */
+static int result(long ret)
+{
+	return ret < 0 ? errno : 0;
+}
+
+/* --- the attempts: each returns 0 when it succeeded, else the errno ------------------------------------------ */
+
+static int try_open(const struct arena *a)
+{
+	int fd = open(at(a, "f"), O_WRONLY | O_CLOEXEC), err = result(fd);
+
+	if (fd >= 0)
+		close(fd);
+	return err;
+}
+
+static int try_mkdir(const struct arena *a) { return result(mkdir(at(a, "new"), 0700)); }
+static int try_mknod(const struct arena *a) { return result(mkfifo(at(a, "new"), 0600)); }
+static int try_symlink(const struct arena *a) { return result(symlink("x", at(a, "new"))); }
+static int try_unlink(const struct arena *a) { return result(unlink(at(a, "f"))); }
+static int try_rmdir(const struct arena *a) { return result(rmdir(at(a, "d"))); }
+static int try_truncate(const struct arena *a) { return result(truncate(at(a, "f"), 0)); }
+static int try_ftruncate(const struct arena *a) { return result(ftruncate(a->write_fd, 0)); }
+static int try_chmod(const struct arena *a) { return result(chmod(at(a, "f"), 0600)); }
+static int try_chown(const struct arena *a) { return result(chown(at(a, "f"), 0, 0)); }
+static int try_utimes(const struct arena *a) { return result(utimensat(AT_FDCWD, at(a, "f"), NULL, 0)); }
+
+static int try_link(const struct arena *a)
+{
+	char from[128];
+
+	snprintf(from, sizeof(from), "%s", at(a, "f"));
+	return result(link(from, at(a, "new")));
+}
+
+static int try_rename(const struct arena *a)
+{
+	char from[128];
+
+	snprintf(from, sizeof(from), "%s", at(a, "f"));
+	return result(rename(from, at(a, "new")));
+}
+
+static int try_setxattr(const struct arena *a)
+{
+	return result(setxattr(at(a, "f"), "user.cordon", "", 0, 0));
+}
+
+static int try_removexattr(const struct arena *a)
+{
+	return result(removexattr(at(a, "f"), "user.cordon"));
+}
+
+/* The smallest ACL there is: version 2, then tag, permissions and id of owner, group and others. */
+static int try_set_acl(const struct arena *a)
+{
+	static const unsigned char acl[] = {
+		2, 0, 0, 0, 1, 0, 6, 0, 255, 255, 255, 255, 4, 0, 0, 0, 255, 255, 255, 255, 32, 0, 0, 0, 255, 255, 255, 255,
+	};
+
+	return result(setxattr(at(a, "f"), "system.posix_acl_access", acl, sizeof(acl), 0));
+}
+
+static int try_remove_acl(const struct arena *a)
+{
+	return result(removexattr(at(a, "f"), "system.posix_acl_access"));
+}
+
+static int try_ioctl(const struct arena *a)
+{
+	int flags = 0;
+
+	return result(ioctl(a->read_fd, FS_IOC_SETFLAGS, &flags));
+}
+
+static int try_mount(const struct arena *a)
+{
+	return result(mount("none", at(a, "d"), "tmpfs", 0, "size=4k"));
+}
+
+static int try_umount(const struct arena *a) { return result(umount2(a->dir, MNT_DETACH)); }
+
+/* d is no mount point: without the hook these are EINVAL and harmless. */
+static int try_pivot_root(const struct arena *a)
+{
+	return result(syscall(SYS_pivot_root, at(a, "d"), at(a, "d")));
+}
+
+static int try_move_mount(const struct arena *a)
+{
+	return result(syscall(SYS_move_mount, AT_FDCWD, at(a, "d"), AT_FDCWD, at(a, "d"), 0));
+}
+
+static int try_socket(const struct arena *a)
+{
+	int fd = socket(AF_PACKET, SOCK_DGRAM | SOCK_CLOEXEC, 0), err = result(fd);
+
+	if (fd >= 0)
+		close(fd);
+	return err;
+}
+
+/* Connects, or sends one byte, without waiting. */
+static int reach(int type, const void *address, socklen_t size, bool send)
+{
+	int family = ((const struct sockaddr *)address)->sa_family, fd, err;
+
+	fd = socket(family == 99 ? AF_INET : family, type | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return errno;
+	if (send)
+		err = result(sendto(fd, "x", 1, 0, address, size));
+	else
+		err = result(connect(fd, address, size));
+	close(fd);
+	return err == EINPROGRESS ? 0 : err;
+}
+
+static int reach4(int type, const char *address, int port, bool send)
+{
+	struct sockaddr_in sin = { .sin_family = AF_INET, .sin_port = htons(port) };
+
+	inet_pton(AF_INET, address, &sin.sin_addr);
+	return reach(type, &sin, sizeof(sin), send);
+}
+
+static int reach6(int type, const char *address, int port, bool send)
+{
+	struct sockaddr_in6 sin6 = { .sin6_family = AF_INET6, .sin6_port = htons(port) };
+
+	inet_pton(AF_INET6, address, &sin6.sin6_addr);
+	return reach(type, &sin6, sizeof(sin6), send);
+}
+
+/* A family that only the LSM programs judge; the kernel itself would say EAFNOSUPPORT. */
+static int try_connect_family(const struct arena *a)
+{
+	struct sockaddr_in sin = { .sin_family = 99 };
+
+	return reach(SOCK_STREAM, &sin, sizeof(sin), false);
+}
+
+static int try_send_family(const struct arena *a)
+{
+	struct sockaddr_in sin = { .sin_family = 99, .sin_port = htons(9) };
+
+	return reach(SOCK_DGRAM, &sin, sizeof(sin), true);
+}
+
+static int try_metadata(const struct arena *a) { return reach4(SOCK_STREAM, "169.254.169.254", 80, false); }
+static int try_public(const struct arena *a) { return reach4(SOCK_DGRAM, "203.0.113.1", 53, true); }
+
+/* Whose listener is at a loopback address, only the cgroup programs find out. */
+static int try_connect4(const struct arena *a) { return reach4(SOCK_STREAM, "127.0.0.1", 1, false); }
+static int try_connect6(const struct arena *a) { return reach6(SOCK_STREAM, "::1", 1, false); }
+static int try_sendmsg4(const struct arena *a) { return reach4(SOCK_DGRAM, "127.0.0.1", 9, true); }
+static int try_sendmsg6(const struct arena *a) { return reach6(SOCK_DGRAM, "::1", 9, true); }
+
+/* To a listener of the fence, so everything allows it but the packet hook, which takes no IP options. */
+static int try_packet(const struct arena *a)
+{
+	struct sockaddr_in sin = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	static const unsigned char nop[4] = { 1, 1, 1, 1 };
+	socklen_t size = sizeof(sin);
+	int to = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	int from = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	int err = 0;
+
+	if (to < 0 || from < 0 || bind(to, (struct sockaddr *)&sin, size) ||
+	    getsockname(to, (struct sockaddr *)&sin, &size) ||
+	    setsockopt(from, IPPROTO_IP, IP_OPTIONS, nop, sizeof(nop)))
+		err = EINVAL;
+	else
+		err = result(sendto(from, "x", 1, 0, (struct sockaddr *)&sin, sizeof(sin)));
+	close(to);
+	close(from);
+	return err;
+}
+
+static int reach_unix(int type, const char *path)
+{
+	struct sockaddr_un sun = { .sun_family = AF_UNIX };
+
+	snprintf(sun.sun_path, sizeof(sun.sun_path), "%s", path);
+	return reach(type, &sun, sizeof(sun), type == SOCK_DGRAM);
+}
+
+static int try_unix_stream(const struct arena *a) { return reach_unix(SOCK_STREAM, at(a, "s")); }
+static int try_unix_dgram(const struct arena *a) { return reach_unix(SOCK_DGRAM, at(a, "t")); }
+static int try_ptrace(const struct arena *a) { return result(ptrace(PTRACE_SEIZE, a->parent, 0, 0)); }
+static int try_kill(const struct arena *a) { return result(kill(a->parent, 0)); }
+
+static int try_bpf(const struct arena *a)
+{
+	union bpf_attr attr;
+
+	memset(&attr, 0, sizeof(attr));
+	return result(syscall(SYS_bpf, BPF_MAP_CREATE, &attr, sizeof(attr)));
+}
+
+/* A child must be as fenced as its parent. */
+static int try_fork(const struct arena *a)
+{
+	int status = 0;
+	pid_t pid = fork();
+
+	if (!pid)
+		_exit(try_open(a));
+	if (pid < 0 || waitpid(pid, &status, 0) < 0 || !WIFEXITED(status))
+		return ECHILD;
+	return WEXITSTATUS(status);
+}
+
+struct probe {
+	const char *name;
+	const char *program; /* that is proved to fire */
+	int (*attempt)(const struct arena *arena);
+	int expect;
+	bool lsm; /* not in degraded mode */
+};
+
+static const struct probe probes[] = {
+	{ "open for writing", "file_open and fence_newtask", try_open, EROFS, true },
+	{ "open for writing in a child", "fence_task_alloc", try_fork, EROFS, true },
+	{ "mkdir", "file_path_mkdir", try_mkdir, EROFS, true },
+	{ "mkfifo", "file_path_mknod", try_mknod, EROFS, true },
+	{ "symlink", "file_path_symlink", try_symlink, EROFS, true },
+	{ "link", "file_path_link", try_link, EROFS, true },
+	{ "unlink", "file_path_unlink", try_unlink, EROFS, true },
+	{ "rmdir", "file_path_rmdir", try_rmdir, EROFS, true },
+	{ "rename", "file_path_rename", try_rename, EROFS, true },
+	{ "truncate", "file_path_truncate", try_truncate, EROFS, true },
+	{ "ftruncate", "file_truncate", try_ftruncate, EROFS, true },
+	{ "chmod", "file_path_chmod", try_chmod, EROFS, true },
+	{ "chown", "file_path_chown", try_chown, EROFS, true },
+	{ "utimensat", "file_inode_setattr", try_utimes, EROFS, true },
+	{ "setxattr", "file_inode_setxattr", try_setxattr, EROFS, true },
+	{ "removexattr", "file_inode_removexattr", try_removexattr, EROFS, true },
+	{ "setting an ACL", "file_inode_set_acl", try_set_acl, EROFS, true },
+	{ "removing an ACL", "file_inode_remove_acl", try_remove_acl, EROFS, true },
+	{ "FS_IOC_SETFLAGS", "file_ioctl", try_ioctl, EROFS, true },
+	{ "mount", "file_sb_mount", try_mount, EPERM, true },
+	{ "umount", "file_sb_umount", try_umount, EPERM, true },
+	{ "pivot_root", "file_sb_pivotroot", try_pivot_root, EPERM, true },
+	{ "move_mount", "file_move_mount", try_move_mount, EPERM, true },
+	{ "packet socket", "net_socket_create", try_socket, EPERM, true },
+	{ "connect to an unknown family", "net_socket_connect", try_connect_family, EPERM, true },
+	{ "send to an unknown family", "net_socket_sendmsg", try_send_family, EPERM, true },
+	{ "connect to a unix socket outside", "net_unix_stream_connect", try_unix_stream, EPERM, true },
+	{ "send to a unix socket outside", "net_unix_may_send", try_unix_dgram, EPERM, true },
+	{ "ptrace", "guard_ptrace", try_ptrace, EPERM, true },
+	{ "kill", "guard_task_kill", try_kill, EPERM, true },
+	{ "bpf()", "guard_bpf", try_bpf, EPERM, true },
+	{ "metadata service", "the network programs", try_metadata, EPERM, false },
+	{ "public address", "the network programs", try_public, EPERM, false },
+	{ "connect over IPv4", "net_connect4", try_connect4, EPERM, false },
+	{ "connect over IPv6", "net_connect6", try_connect6, EPERM, false },
+	{ "send over IPv4", "net_sendmsg4", try_sendmsg4, EPERM, false },
+	{ "send over IPv6", "net_sendmsg6", try_sendmsg6, EPERM, false },
+	{ "packet with IP options", "net_egress", try_packet, EPERM, false },
+};
+
+/* --- running them ------------------------------------------------------------------------------------------- */
+
+/* Written by the child, read by the parent. */
+struct outcome {
+	int err[ARRAY_SIZE(probes)];
+	uint64_t denied[ARRAY_SIZE(probes)]; /* by how much the count grew */
+	int moved_err;
+	uint64_t moved_denied;
+};
+
+static bool probe_applies(const struct probe *probe, bool degraded)
+{
+	return !degraded || !probe->lsm;
+}
+
+/* The child, inside: all attempts. Must not use anything of the parent's but memory. */
+static void child_run(const struct arena *arena, const struct cordon_state *state, bool degraded,
+		      struct outcome *outcome)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(probes); i++) {
+		uint64_t before = __atomic_load_n(&state->denied, __ATOMIC_RELAXED);
+
+		if (!probe_applies(&probes[i], degraded))
+			continue;
+		outcome->err[i] = probes[i].attempt(arena);
+		outcome->denied[i] = __atomic_load_n(&state->denied, __ATOMIC_RELAXED) - before;
+	}
+}
+
+/* A host without IPv6 has no IPv6 to fence. */
+static bool acceptable(const struct probe *probe, int err)
+{
+	return err == EAFNOSUPPORT && (probe->attempt == try_connect6 || probe->attempt == try_sendmsg6);
+}
+
+static int judge(const struct outcome *outcome, bool degraded, unsigned int *ret_probes, struct error *error)
+{
+	*ret_probes = 0;
+	for (size_t i = 0; i < ARRAY_SIZE(probes); i++) {
+		if (!probe_applies(&probes[i], degraded) || acceptable(&probes[i], outcome->err[i]))
+			continue;
+		if (outcome->err[i] != probes[i].expect || !outcome->denied[i])
+			return error_set(error, EXFULL,
+					 "self-test: %s was not denied by Cordon (%s): %s does not fire",
+					 probes[i].name, strerror(outcome->err[i]), probes[i].program);
+		++*ret_probes;
+	}
+	if (degraded)
+		return 0;
+	if (outcome->moved_err != EROFS || !outcome->moved_denied)
+		return error_set(error, EXFULL,
+				 "self-test: a process moved into the cgroup was not fenced (%s): "
+				 "fence_attach_task does not fire",
+				 strerror(outcome->moved_err));
+	++*ret_probes;
+	return 0;
+}
+
+static int arena_socket(int type, const char *path)
+{
+	struct sockaddr_un sun = { .sun_family = AF_UNIX };
+	int fd = socket(AF_UNIX, type | SOCK_CLOEXEC, 0);
+
+	snprintf(sun.sun_path, sizeof(sun.sun_path), "%s", path);
+	if (fd >= 0 && (bind(fd, (struct sockaddr *)&sun, sizeof(sun)) || (type == SOCK_STREAM && listen(fd, 4)))) {
+		close(fd);
+		fd = -1;
+	}
+	return fd;
+}
+
+static int arena_make(struct arena *arena, uint64_t id, struct error *error)
+{
+	arena->write_fd = arena->read_fd = arena->stream_fd = arena->dgram_fd = -1;
+	arena->parent = getpid();
+	snprintf(arena->dir, sizeof(arena->dir), ENFORCE_RUN_DIR "/selftest-%llu", (unsigned long long)id);
+	if (mkdir(arena->dir, 0700) || mount("cordon-selftest", arena->dir, "tmpfs", MS_NOSUID | MS_NODEV, "size=64k"))
+		return error_set(error, errno, "cannot make %s for the self-test: %s", arena->dir, strerror(errno));
+	arena->write_fd = open(at(arena, "f"), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	arena->read_fd = open(at(arena, "f"), O_RDONLY | O_CLOEXEC);
+	arena->stream_fd = arena_socket(SOCK_STREAM, at(arena, "s"));
+	arena->dgram_fd = arena_socket(SOCK_DGRAM, at(arena, "t"));
+	if (mkdir(at(arena, "d"), 0700) || arena->write_fd < 0 || arena->read_fd < 0 || arena->stream_fd < 0 ||
+	    arena->dgram_fd < 0)
+		return error_set(error, errno, "cannot fill %s for the self-test: %s", arena->dir, strerror(errno));
+	return 0;
+}
+
+static void arena_drop(struct arena *arena)
+{
+	int fds[] = { arena->write_fd, arena->read_fd, arena->stream_fd, arena->dgram_fd };
+
+	for (size_t i = 0; i < ARRAY_SIZE(fds); i++)
+		if (fds[i] >= 0)
+			close(fds[i]);
+	umount2(arena->dir, MNT_DETACH);
+	rmdir(arena->dir);
+}
+
+/* Waits for a child at most so long; kills it then. Returns its exit status or -errno. */
+static int child_wait(pid_t pid, int pidfd)
+{
+	struct pollfd pfd = { .fd = pidfd, .events = POLLIN };
+	int status;
+
+	if (poll(&pfd, 1, SELFTEST_TIMEOUT_MS) <= 0)
+		kill(pid, SIGKILL);
+	if (waitpid(pid, &status, 0) < 0)
+		return -errno;
+	return WIFEXITED(status) ? WEXITSTATUS(status) : -ETIME;
+}
+
+/* Born inside: proves fence_newtask and everything in the table. */
+static int run_born(struct enforce_fence *fence, const struct arena *arena, struct outcome *outcome)
+{
+	int pidfd = -1;
+	struct clone_args args = {
+		.flags = CLONE_INTO_CGROUP | CLONE_PIDFD,
+		.pidfd = (uintptr_t)&pidfd,
+		.exit_signal = SIGCHLD,
+		.cgroup = fence->cgroup->fd,
+	};
+	pid_t pid = syscall(SYS_clone3, &args, sizeof(args));
+	int err;
+
+	if (pid < 0)
+		return -errno;
+	if (!pid) {
+		child_run(arena, enforce_fence_state(fence), fence->info.degraded, outcome);
+		_exit(0);
+	}
+	err = child_wait(pid, pidfd);
+	close(pidfd);
+	return err;
+}
+
+/* Born outside and moved in: proves fence_attach_task. */
+static int run_moved(struct enforce_fence *fence, const struct arena *arena, struct outcome *outcome)
+{
+	const struct cordon_state *state = enforce_fence_state(fence);
+	char path[4200], pid_text[16];
+	int go[2], fd, err, pidfd;
+	pid_t pid;
+
+	if (pipe2(go, O_CLOEXEC))
+		return -errno;
+	pid = fork();
+	if (!pid) {
+		uint64_t before;
+		char c;
+
+		close(go[1]);
+		if (read(go[0], &c, 1) != 1)
+			_exit(1);
+		before = state->denied;
+		outcome->moved_err = try_open(arena);
+		outcome->moved_denied = __atomic_load_n(&state->denied, __ATOMIC_RELAXED) - before;
+		_exit(0);
+	}
+	close(go[0]);
+	snprintf(path, sizeof(path), "%s/cgroup.procs", fence->cgroup->path);
+	snprintf(pid_text, sizeof(pid_text), "%d", pid);
+	fd = open(path, O_WRONLY | O_CLOEXEC);
+	err = pid < 0 || fd < 0 || write(fd, pid_text, strlen(pid_text)) < 0 ? -errno : 0;
+	if (fd >= 0)
+		close(fd);
+	if (!err && write(go[1], "", 1) != 1)
+		err = -EIO;
+	close(go[1]);
+	if (pid > 0) {
+		pidfd = syscall(SYS_pidfd_open, pid, 0);
+		child_wait(pid, pidfd);
+		close(pidfd);
+	}
+	return err;
+}
+
+/* The programs that are in effect on the fence's cgroup must be ours, each of them. */
+static int check_attached(struct enforce_fence *fence, struct error *error)
+{
+	for (int prog = 0; prog < ENFORCE_PROG_fence_mark_all; prog++) {
+		uint32_t ids[64], count = ARRAY_SIZE(ids), flags;
+		struct bpf_prog_info info = { 0 };
+		uint32_t size = sizeof(info);
+		bool found = false;
+
+		if (bpf_obj_get_info_by_fd(fence->enforce->prog[prog], &info, &size) ||
+		    bpf_prog_query(fence->cgroup->fd, enforce_prog_attach_type(prog), BPF_F_QUERY_EFFECTIVE, &flags, ids,
+				   &count))
+			return error_set(error, errno, "self-test: cannot ask what is attached: %s", strerror(errno));
+		for (uint32_t i = 0; i < count; i++)
+			found |= ids[i] == info.id;
+		if (!found)
+			return error_set(error, EXFULL, "self-test: %s is not attached to %s", enforce_prog_name(prog),
+					 fence->cgroup->path);
+	}
+	return 0;
+}
+
+/* The probe fence is made; makes the arena and runs both children. */
+static int selftest_in(struct enforce_fence *fence, unsigned int *ret_probes, struct error *error)
+{
+	struct outcome *outcome =
+		mmap(NULL, sizeof(*outcome), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	struct arena arena;
+	int err;
+
+	if (outcome == MAP_FAILED)
+		return error_set(error, errno, "self-test: %s", strerror(errno));
+	err = arena_make(&arena, fence->info.id, error);
+	if (!err) {
+		err = run_born(fence, &arena, outcome);
+		if (!err && !fence->info.degraded)
+			err = run_moved(fence, &arena, outcome);
+		if (err)
+			err = error_set(error, EXFULL, "self-test: its process did not end well (%s)",
+					err < 0 ? strerror(-err) : "exit status");
+	}
+	arena_drop(&arena);
+	if (!err)
+		err = judge(outcome, fence->info.degraded, ret_probes, error);
+	munmap(outcome, sizeof(*outcome));
+	return err;
+}
+
+int enforce_fence_selftest(struct enforce_fence *fence, unsigned int *ret_probes, struct error *error)
+{
+	struct host_cgroup cgroup = { .fd = -1 };
+	struct enforce_fence_options options = { .cgroup = &cgroup, .ring_bytes = ENFORCE_RING_MIN };
+	struct enforce_fence *inner = NULL;
+	char path[4200];
+	int err = check_attached(fence, error);
+
+	if (err)
+		return err;
+	snprintf(path, sizeof(path), "%s/cordon-selftest", fence->cgroup->path);
+	if (mkdir(path, 0700) && errno != EEXIST)
+		return error_set(error, errno, "self-test: cannot make %s: %s", path, strerror(errno));
+	err = host_cgroup_open(path, &cgroup, error);
+	if (!err)
+		err = enforce_fence_make(fence->enforce, &options, &inner, error);
+	if (!err)
+		err = selftest_in(inner, ret_probes, error);
+	if (cgroup.fd >= 0)
+		host_cgroup_kill(&cgroup, 5000, NULL);
+	enforce_fence_end(inner);
+	host_cgroup_remove(&cgroup, NULL);
+	return err;
+}
