@@ -49,11 +49,19 @@ struct detail {
 	const struct dentry *dentry2;
 	const struct inode *inode; /* the object that was judged; NULL: that of dentry */
 	const struct unix_sock *peer;
-	const char *text; /* a path as text, where the object is not known */
 	struct cordon_addr addr;
 	__u16 family;
 	__u16 proto;
 	__u16 dport;
+};
+
+/* Where to append which path. */
+struct path_request {
+	const struct dentry *dentry;
+	const struct vfsmount *mnt; /* NULL: unknown, the path ends at the root of its file system */
+	__u32 depth;		    /* of the scratch space */
+	__u32 off;		    /* in its names; grows by what was appended */
+	__u32 flags;		    /* CORDON_PATH_*, returned */
 };
 
 struct path_walk {
@@ -66,17 +74,10 @@ struct path_walk {
 	__u32 flags;
 };
 
-static __always_inline void path_at_mount(struct path_walk *w, const struct vfsmount *mnt)
-{
-	w->mount = (void *)mnt - bpf_core_field_offset(struct mount, mnt);
-	w->mnt_root = BPF_CORE_READ(mnt, mnt_root);
-}
-
 /* One step up: write a component, or cross to the parent mount. 1 ends the walk. */
 static long path_step(__u32 i, struct path_walk *w)
 {
 	const struct dentry *parent = CORE_READ_OF(w->dentry, d_parent);
-	const unsigned char *name;
 	long n;
 
 	if (w->mount && w->dentry == w->mnt_root) {
@@ -90,16 +91,13 @@ static long path_step(__u32 i, struct path_walk *w)
 		return 0;
 	}
 	if (parent == w->dentry) {
-		if (w->mount)
-			w->flags |= CORDON_PATH_DISCONNECTED;
+		w->flags |= w->mount ? CORDON_PATH_DISCONNECTED : 0;
 		return 1;
 	}
-	if (w->off - w->start > CORDON_PATH_MAX - NAME_MAX_BYTES) {
-		w->flags |= CORDON_PATH_TRUNCATED;
-		return 1;
-	}
-	name = CORE_READ_OF(w->dentry, d_name.name);
-	n = bpf_probe_read_kernel_str(w->s->names + (w->off & (NAMES_SIZE - 1)), NAME_MAX_BYTES, name);
+	n = -1;
+	if (w->off - w->start <= CORDON_PATH_MAX - NAME_MAX_BYTES)
+		n = bpf_probe_read_kernel_str(w->s->names + (w->off & (NAMES_SIZE - 1)), NAME_MAX_BYTES,
+					      CORE_READ_OF(w->dentry, d_name.name));
 	if (n <= 0) {
 		w->flags |= CORDON_PATH_TRUNCATED;
 		return 1;
@@ -109,20 +107,33 @@ static long path_step(__u32 i, struct path_walk *w)
 	return 0;
 }
 
-/* Appends the components of a path at *off, the last first; returns its length in bytes. */
-static noinline __u32 path_append(struct scratch *s, __u32 off, const struct dentry *dentry,
-				  const struct vfsmount *mnt, __u8 *ret_flags)
+/* Appends the components of a path, the last first; returns their length in bytes. Global: see settle_slot(). */
+noinline int path_append(struct path_request *r)
 {
-	struct path_walk w = { .s = s, .dentry = dentry, .start = off, .off = off };
+	struct path_walk w = {};
+	__u32 depth;
 
-	if (mnt)
-		path_at_mount(&w, mnt);
-	else
+	if (!r)
+		return 0;
+	depth = r->depth;
+	w.s = bpf_map_lookup_elem(&cordon_scratch, &depth);
+	if (!w.s)
+		return 0;
+	w.dentry = r->dentry;
+	w.start = w.off = r->off;
+	if (r->mnt) {
+		const struct vfsmount *mnt = r->mnt;
+
+		w.mount = (void *)mnt - bpf_core_field_offset(struct mount, mnt);
+		w.mnt_root = BPF_CORE_READ(mnt, mnt_root);
+	} else {
 		w.flags = CORDON_PATH_TRUNCATED;
+	}
 	if (bpf_loop(PATH_STEPS_MAX, path_step, &w, 0) == PATH_STEPS_MAX)
 		w.flags |= CORDON_PATH_TRUNCATED;
-	*ret_flags = w.flags;
-	return w.off - off;
+	r->off = w.off;
+	r->flags = w.flags;
+	return w.off - w.start;
 }
 
 /* A dentry-only hook knows no mount; that of the task's root serves when it shows the same file system. */
@@ -182,60 +193,53 @@ static __always_inline void event_net(struct cordon_event *e, const struct detai
 		e->net_flags |= CORDON_NET_METADATA;
 }
 
+/* The name that a unix socket is bound to, as it is; returns its length. */
+static __always_inline __u32 event_unix(struct scratch *s, __u32 off, const struct unix_sock *peer)
+{
+	struct unix_address *addr = BPF_CORE_READ(peer, addr);
+	__u32 take = BPF_CORE_READ(addr, len) - 2; /* without sun_family */
+
+	asm volatile("" : "+r"(take));
+	if (!addr || !take || take > 108)
+		return 0;
+	if (bpf_probe_read_kernel(s->names + (off & (NAMES_SIZE - 1)), take,
+				  (void *)addr + bpf_core_field_offset(struct unix_address, name) + 2))
+		return 0;
+	return take;
+}
+
 /* Appends the names; returns their length. */
-static __always_inline __u32 event_names(struct scratch *s, const struct detail *d)
+static __always_inline __u32 event_names(struct scratch *s, __u32 depth, const struct detail *d)
 {
 	struct cordon_event *e = &s->event;
-	__u32 off = 0, n;
+	struct path_request r = { .depth = depth };
 
 	if (d->dentry) {
-		const struct vfsmount *mnt = d->mnt ?: mount_guess(d->dentry);
-
 		event_object(e, d);
-		n = path_append(s, 0, d->dentry, mnt, &e->path_flags);
-		e->path_len = n;
-		off += n;
+		r.dentry = d->dentry;
+		r.mnt = d->mnt ?: mount_guess(r.dentry);
+		e->path_len = path_append(&r);
+		e->path_flags = r.flags;
 		if (d->dentry2) {
-			n = path_append(s, off, d->dentry2, mnt, &e->path2_flags);
-			e->path2_len = n;
-			off += n;
-		}
-	} else if (d->text) {
-		long got = bpf_probe_read_kernel_str(s->names, CORDON_PATH_MAX, d->text);
-
-		if (got > 0) {
-			e->path_len = got;
-			off += got;
+			r.dentry = d->dentry2;
+			e->path2_len = path_append(&r);
+			e->path2_flags = r.flags;
 		}
 	}
 	if (!d->no_task) {
 		struct task_struct *task = bpf_get_current_task_btf();
 		struct file *exe = BPF_CORE_READ(task, mm, exe_file);
-		__u8 flags = 0;
 
-		if (exe) {
-			n = path_append(s, off, BPF_CORE_READ(exe, f_path.dentry),
-					BPF_CORE_READ(exe, f_path.mnt), &flags);
-			e->exe_len = n;
-			off += n;
-		}
+		r.dentry = BPF_CORE_READ(exe, f_path.dentry);
+		r.mnt = BPF_CORE_READ(exe, f_path.mnt);
+		if (exe)
+			e->exe_len = path_append(&r);
 	}
 	if (d->peer) {
-		struct unix_address *addr = CORE_READ_OF(d->peer, addr);
-		int len = BPF_CORE_READ(addr, len) - 2; /* without sun_family */
-
-		if (addr && len > 0) {
-			__u32 take = len > 108 ? 108 : len;
-
-			if (!bpf_probe_read_kernel(s->names + (off & (NAMES_SIZE - 1)), take,
-						   (void *)addr +
-							   bpf_core_field_offset(struct unix_address, name) + 2)) {
-				e->unix_len = take;
-				off += take;
-			}
-		}
+		e->unix_len = event_unix(s, r.off, d->peer);
+		r.off += e->unix_len;
 	}
-	return off;
+	return r.off;
 }
 
 static __always_inline void event_deliver(struct fctx *f, struct scratch *s, __u32 names)
@@ -256,7 +260,7 @@ static __always_inline void event_deliver(struct fctx *f, struct scratch *s, __u
 	}
 }
 
-static noinline int event_report(struct fctx *f, const struct detail *d, __u8 verdict, __u8 type)
+static __always_inline int event_report(struct fctx *f, const struct detail *d, __u8 verdict, __u8 type)
 {
 	__u64 seq = __sync_fetch_and_add(&f->state->seq, 1) + 1;
 	__u32 zero = 0, depth, names, *level = bpf_map_lookup_elem(&cordon_scratch_depth, &zero);
@@ -288,7 +292,7 @@ static noinline int event_report(struct fctx *f, const struct detail *d, __u8 ve
 			event_task(e);
 		if (d->family)
 			event_net(e, d);
-		names = event_names(s, d);
+		names = event_names(s, depth, d);
 		event_deliver(f, s, names);
 	} else {
 		count_fault(f->state, CORDON_FAULT_SCRATCH);
@@ -313,13 +317,13 @@ noinline int settle_slot(__u32 slot, struct detail *d, __u32 type)
 	if (decide_allows(d->rule)) {
 		if (d->silent || !f.policy->report_allow)
 			return 0;
+		verdict = CORDON_VERDICT_ALLOW;
 		__sync_fetch_and_add(&f.state->allowed, 1);
-		event_report(&f, d, CORDON_VERDICT_ALLOW, type);
-		return 0;
+	} else {
+		if (f.policy->mode == CORDON_MODE_AUDIT && !decide_always(d->rule))
+			verdict = CORDON_VERDICT_WOULD_DENY;
+		__sync_fetch_and_add(&f.state->denied, 1);
 	}
-	if (f.policy->mode == CORDON_MODE_AUDIT && !decide_always(d->rule))
-		verdict = CORDON_VERDICT_WOULD_DENY;
-	__sync_fetch_and_add(&f.state->denied, 1);
 	if (!d->silent)
 		event_report(&f, d, verdict, type);
 	return verdict == CORDON_VERDICT_DENY;

@@ -19,7 +19,7 @@
 #include "identity.bpf.h"
 
 enum {
-	WALK_FAST = 48, /* levels walked with direct loads; deeper ones through probes */
+	WALK_FAST = 32, /* levels walked with direct loads; deeper ones through probes */
 	FMODE_READ = 1,
 	FMODE_WRITE = 2,
 	O_TRUNC = 01000,
@@ -113,25 +113,24 @@ noinline int root_walk_on(struct root_walk *from)
  * The wanted flags of the roots at and above dentry. With mnt (the mount through which it is seen) the walk goes on
  * over every mount point up to the root of the name space; without, it stays in the file system.
  *
- * Direct loads, about 25 instructions a level. The loop ends in its only backward jump, a conditional one: 6.1
- * refuses a loop that is closed by falling through.
+ * The first levels are walked by direct loads, about 25 instructions each, until one may be a root; what is left is
+ * for the slow walk. The loop ends in its only backward jump, a conditional one: 6.1 refuses a loop that is closed
+ * by falling through. Everything that could split the verifier's states comes after it.
  */
 static noinline __u32 root_flags(const struct fctx *f, struct dentry *dentry, const struct vfsmount *mnt,
 				 __u32 want)
 {
 	struct root_walk rest = { .tag = f->tag, .want = want };
+	const struct cordon_policy *policy = f->policy;
 	__u32 left = WALK_FAST, found;
-	struct dentry *parent;
+	struct inode *inode;
 
 	do {
-		struct inode *inode = dentry->d_inode;
+		struct dentry *parent = dentry->d_parent;
 
-		if (inode && root_possible(f->policy, inode->i_ino)) {
-			found = root_lookup(inode->i_ino, inode->i_sb->s_dev, inode->i_generation, f->tag) & want;
-			if (found)
-				return found;
-		}
-		parent = dentry->d_parent;
+		inode = dentry->d_inode;
+		if (!inode || root_possible(policy, inode->i_ino))
+			break;
 		if (parent == dentry) {
 			if (!mnt)
 				return 0;
@@ -141,6 +140,11 @@ static noinline __u32 root_flags(const struct fctx *f, struct dentry *dentry, co
 		left--;
 		asm volatile("" : "+r"(left));
 	} while (left);
+	if (inode) {
+		found = root_lookup(inode->i_ino, inode->i_sb->s_dev, inode->i_generation, f->tag) & want;
+		if (found)
+			return found;
+	}
 	rest.dentry = dentry;
 	if (mnt)
 		rest.mount = (void *)mnt - bpf_core_field_offset(struct mount, mnt);
@@ -481,16 +485,10 @@ int BPF_PROG(file_inode_remove_acl, void *idmap, struct dentry *dentry, const ch
 
 static __always_inline int change_ioctl(int ret, struct file *file, unsigned int cmd)
 {
-	switch (cmd) {
-	case FS_IOC_SETFLAGS:
-	case FS_IOC32_SETFLAGS:
-	case FS_IOC_FSSETXATTR:
-	case FS_IOC_SETVERSION:
-	case FS_IOC32_SETVERSION:
-		return change_path(ret, &file->f_path, CORDON_OP_IOCTL, cmd);
-	default:
+	if (cmd != FS_IOC_SETFLAGS && cmd != FS_IOC32_SETFLAGS && cmd != FS_IOC_FSSETXATTR &&
+	    cmd != FS_IOC_SETVERSION && cmd != FS_IOC32_SETVERSION)
 		return ret;
-	}
+	return change_path(ret, &file->f_path, CORDON_OP_IOCTL, cmd);
 }
 
 SEC("lsm/file_ioctl")
@@ -506,20 +504,17 @@ int BPF_PROG(file_ioctl_compat, struct file *file, unsigned int cmd, unsigned lo
 }
 
 /* Mounts are not changed from inside. */
-static __always_inline int change_mount(int ret, const struct path *path, const char *text)
+static __always_inline int change_mount(int ret, const struct path *path)
 {
 	FILE_ENTER(f, ret);
 	struct detail d = {
 		.op = CORDON_OP_MOUNT,
 		.rule = CORDON_RULE_FILES_MOUNT,
 		.err = ERR_PERM,
-		.text = text,
+		.dentry = path->dentry,
+		.mnt = path->mnt,
 	};
 
-	if (path) {
-		d.dentry = path->dentry;
-		d.mnt = path->mnt;
-	}
 	return settle(&f, &d, CORDON_TYPE_FILE);
 }
 
@@ -527,7 +522,7 @@ SEC("lsm/sb_mount")
 int BPF_PROG(file_sb_mount, const char *dev, const struct path *path, const char *type,
 	     unsigned long flags, void *data, int ret)
 {
-	return change_mount(ret, path, NULL);
+	return change_mount(ret, path);
 }
 
 SEC("lsm/sb_umount")
@@ -548,13 +543,13 @@ int BPF_PROG(file_sb_umount, struct vfsmount *mnt, int flags, int ret)
 SEC("lsm/sb_pivotroot")
 int BPF_PROG(file_sb_pivotroot, const struct path *old, const struct path *new, int ret)
 {
-	return change_mount(ret, new, NULL);
+	return change_mount(ret, new);
 }
 
 SEC("lsm/move_mount")
 int BPF_PROG(file_move_mount, const struct path *from, const struct path *to, int ret)
 {
-	return change_mount(ret, to, NULL);
+	return change_mount(ret, to);
 }
 
 #endif

@@ -18,11 +18,11 @@ static __always_inline bool outside(struct task_struct *task, const struct fctx 
 {
 	struct task_struct *leader = task->group_leader;
 	struct cordon_task *mark = bpf_task_storage_get(&cordon_tasks, leader, 0, 0);
-	struct cordon_task copy = {};
+	struct mark_search search = { .task = leader };
 
 	if (mark)
 		return mark->fence_id != f->fence->id;
-	return task_mark_search(leader, &copy) != 1 || copy.fence_id != f->fence->id;
+	return task_mark_search(&search) != 1 || search.mark.fence_id != f->fence->id;
 }
 
 SEC("lsm/ptrace_access_check")

@@ -15,47 +15,103 @@
 enum { STORAGE_ELEMS_MAX = 16 };
 
 /*
+ * Arguments of the searches, which are global functions: verified once, not at each of their calls, they take plain
+ * memory and no pointers that the verifier would have to track.
+ */
+struct mark_search {
+	const struct task_struct *task;
+	struct cordon_task mark; /* the result */
+};
+
+struct cgroup_search {
+	struct cgroup *cgroup;
+};
+
+/*
  * bpf_task_storage_get() may fail for a task that has the mark: up to 6.1, and for tracing programs later still, it
  * gives up when this CPU is inside another storage operation. That must not make a fenced task look free, so the
- * list that it would have searched is searched by hand. Returns 1 and fills *ret_task, 0 when there is no mark, -1
+ * list that it would have searched is searched by hand. Returns 1 and fills search->mark, 0 when there is no mark, -1
  * when it cannot be told.
  */
-static noinline int task_mark_search(struct task_struct *task, struct cordon_task *ret_task)
+struct mark_walk {
+	struct hlist_node *node;
+	struct cordon_task mark;
+	__u32 map_id;
+	int found;
+};
+
+static long mark_step(__u32 i, struct mark_walk *w)
 {
-	__u32 map_id = ((struct bpf_map *)&cordon_tasks)->id;
-	struct hlist_node *node = BPF_CORE_READ(task, bpf_storage, list.first);
+	struct bpf_local_storage_elem *elem;
 
-	for (int i = 0; i < STORAGE_ELEMS_MAX; i++) {
-		struct bpf_local_storage_elem *elem;
-
-		if (!node)
-			return 0;
-		elem = (void *)node - bpf_core_field_offset(struct bpf_local_storage_elem, snode);
-		if (BPF_CORE_READ(elem, sdata.smap, map.id) == map_id)
-			return bpf_probe_read_kernel(ret_task, sizeof(*ret_task),
-						     __builtin_preserve_access_index(&elem->sdata.data)) ?
-				       -1 :
-				       1;
-		node = BPF_CORE_READ(node, next);
+	if (!w->node) {
+		w->found = 0;
+		return 1;
 	}
-	return -1;
+	elem = (void *)w->node - bpf_core_field_offset(struct bpf_local_storage_elem, snode);
+	if (BPF_CORE_READ(elem, sdata.smap, map.id) == w->map_id) {
+		if (!bpf_probe_read_kernel(&w->mark, sizeof(w->mark),
+					   __builtin_preserve_access_index(&elem->sdata.data)))
+			w->found = 1;
+		return 1;
+	}
+	w->node = CORE_READ_OF(w->node, next);
+	return 0;
+}
+
+noinline int task_mark_search(struct mark_search *search)
+{
+	struct mark_walk w = { .map_id = ((struct bpf_map *)&cordon_tasks)->id, .found = -1 };
+	const struct task_struct *task;
+
+	if (!search)
+		return -1;
+	task = search->task;
+	w.node = BPF_CORE_READ(task, bpf_storage, list.first);
+	bpf_loop(STORAGE_ELEMS_MAX, mark_step, &w, 0);
+	search->mark = w.mark;
+	return w.found;
+}
+
+struct cgroup_walk {
+	struct cgroup *cgroup;
+	int slot;
+};
+
+static long cgroup_step(__u32 i, struct cgroup_walk *w)
+{
+	__u64 id = CORE_READ_OF(w->cgroup, kn, id);
+	__u32 *slot = bpf_map_lookup_elem(&cordon_cgroups, &id);
+	void *parent;
+
+	if (slot) {
+		w->slot = *slot;
+		return 1;
+	}
+	parent = CORE_READ_OF(w->cgroup, self.parent);
+	if (!parent)
+		return 1;
+	w->cgroup = parent - bpf_core_field_offset(struct cgroup, self);
+	return 0;
 }
 
 /* The slot of the fence that a cgroup, or one above it, belongs to; -1 for none. */
-static noinline int cgroup_slot(struct cgroup *cgroup)
+noinline int cgroup_slot_search(struct cgroup_search *search)
 {
-	for (int i = 0; i < CORDON_CGROUP_DEPTH_MAX; i++) {
-		__u64 id = BPF_CORE_READ(cgroup, kn, id);
-		__u32 *slot = bpf_map_lookup_elem(&cordon_cgroups, &id);
+	struct cgroup_walk w = { .slot = -1 };
 
-		if (slot)
-			return *slot;
-		cgroup = (void *)BPF_CORE_READ(cgroup, self.parent);
-		if (!cgroup)
-			return -1;
-		cgroup = (void *)cgroup - bpf_core_field_offset(struct cgroup, self);
-	}
-	return -1;
+	if (!search)
+		return -1;
+	w.cgroup = search->cgroup;
+	bpf_loop(CORDON_CGROUP_DEPTH_MAX, cgroup_step, &w, 0);
+	return w.slot;
+}
+
+static __always_inline int cgroup_slot(struct cgroup *cgroup)
+{
+	struct cgroup_search search = { .cgroup = cgroup };
+
+	return cgroup_slot_search(&search);
 }
 
 /* Is the current task still below the cgroup of its fence? */
@@ -73,11 +129,11 @@ enum fence_answer {
 static noinline enum fence_answer fence_of_marked(struct task_struct *leader, struct fctx *f)
 {
 	struct cordon_task *task = bpf_task_storage_get(&cordon_tasks, leader, 0, 0);
-	struct cordon_task copy = {};
+	struct mark_search search = { .task = leader };
 
 	f->task = task;
 	if (!task) {
-		int found = task_mark_search(leader, &copy);
+		int found = task_mark_search(&search);
 
 		if (!found)
 			return UNFENCED;
@@ -87,7 +143,7 @@ static noinline enum fence_answer fence_of_marked(struct task_struct *leader, st
 			branch_barrier();
 			return BROKEN;
 		}
-		if (fence_load(f, copy.slot, copy.fence_id))
+		if (fence_load(f, search.mark.slot, search.mark.fence_id))
 			return FENCED;
 		branch_barrier();
 		return BROKEN;

@@ -273,4 +273,6 @@ const struct cli_verb cli_verb_run = {
 	.min_args = 1,
 	.max_args = -1,
 	.run = cmd_run,
+	.stop_at_argument = true,
+	.usage_code = EXIT_RUN_FAILED,
 };
