@@ -101,7 +101,7 @@ kernel_refresh() {
 		}
 		line=$(kernel_offers "$conf" | grep -E "$pattern" | tail -n 1)
 		if [ -z "$line" ] && [ "$otherwise" = or-later ]; then
-			line=$({ kernel_offers "$conf" && echo "$name"; } | sort -V | sed "1,/^${name//./\\.}\$/d" | head -n 1)
+			line=$({ kernel_offers "$conf" && echo "$name"; } | sort -V | sed "0,/^${name//./\\.}\$/d" | head -n 1)
 			[ -z "$line" ] || note "the archive no longer has a $name kernel; taking ${line%% *} for it"
 		fi
 		[ -n "$line" ] || continue

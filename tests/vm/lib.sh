@@ -86,7 +86,7 @@ scratch_resolve() {
 	local image=$CORDON_CACHE/scratch-2g.img
 	if [ ! -e "$image" ]; then
 		mkdir -p "$CORDON_CACHE"
-		mke2fs -q -F -t ext4 -m 0 "$image.$$" 2g && mv "$image.$$" "$image" || return 1
+		mke2fs -q -F -t ext4 -m 0 "$image.$$" 2g > /dev/null && mv "$image.$$" "$image" || return 1
 	fi
 	printf '%s\n' "$image"
 }
