@@ -24,7 +24,6 @@ enum {
 	FMODE_WRITE = 2,
 	O_TRUNC = 01000,
 	OVERLAYFS_MAGIC = 0x794c7630,
-	ROOT_UNKNOWN = 1U << 31, /* the walk ended at its bound */
 	ATTR_JUDGED = 1 << 0 | 1 << 1 | 1 << 2 | 1 << 7 | 1 << 8 | 1 << 16 | 1 << 17,
 	/* MODE, UID, GID, ATIME_SET, MTIME_SET, TIMES_SET, TOUCH; size is judged by the truncate hooks */
 	ATTR_OWNER = 1 << 1 | 1 << 2,
@@ -88,7 +87,7 @@ static long root_step(__u32 i, struct root_walk *w)
 	if (CORE_READ_OF(w->mount, mnt_parent) == w->mount)
 		return 1;
 	if (++w->mounts > CORDON_WALK_MOUNTS_MAX) {
-		w->found = ROOT_UNKNOWN;
+		w->found = DECIDE_ROOT_UNKNOWN;
 		return 1;
 	}
 	w->mount = CORE_READ_OF(w->mount, mnt_parent);
@@ -102,10 +101,10 @@ noinline int root_walk_on(struct root_walk *from)
 	struct root_walk w;
 
 	if (!from)
-		return ROOT_UNKNOWN;
+		return DECIDE_ROOT_UNKNOWN;
 	w = *from;
 	if (bpf_loop(CORDON_WALK_MAX, root_step, &w, 0) == CORDON_WALK_MAX)
-		return ROOT_UNKNOWN;
+		return DECIDE_ROOT_UNKNOWN;
 	return w.found;
 }
 
@@ -149,7 +148,7 @@ static noinline __u32 root_flags(const struct fctx *f, struct dentry *dentry, co
 	if (mnt)
 		rest.mount = (void *)mnt - bpf_core_field_offset(struct mount, mnt);
 	found = root_walk_on(&rest);
-	if (found & ROOT_UNKNOWN)
+	if (found & DECIDE_ROOT_UNKNOWN)
 		count_fault(f->state, CORDON_FAULT_WALK_BOUND);
 	return found;
 }
@@ -209,7 +208,7 @@ static __always_inline int change_read_denied(struct fctx *f, struct dentry *den
 {
 	if (!(f->policy->root_flags & CORDON_ROOT_READ_DENY))
 		return 0;
-	d->rule = decide_read(root_flags(f, dentry, mnt, CORDON_ROOT_READ_DENY | ROOT_UNKNOWN));
+	d->rule = decide_read(root_flags(f, dentry, mnt, CORDON_ROOT_READ_DENY));
 	d->err = ERR_ACCES;
 	return decide_allows(d->rule) ? 0 : settle(f, d, CORDON_TYPE_FILE);
 }

@@ -69,8 +69,8 @@ struct cordon_ports {
 
 /* One allowed prefix with everything that is allowed there: the union over all rules that cover the prefix. */
 struct cordon_net {
-	__u8 rule; /* unused, 0 */
-	__u8 n;	   /* entries of ports in use, 1..CORDON_PORTS_PER_NET */
+	__u8 loopback; /* the prefix lies in loopback: only then does it open it */
+	__u8 n;	       /* entries of ports in use, 1..CORDON_PORTS_PER_NET */
 	__u8 pad[2];
 	struct cordon_ports ports[CORDON_PORTS_PER_NET];
 };

@@ -78,14 +78,14 @@ DECIDE_INLINE int decide_is_metadata(const struct cordon_addr *a)
 		return decide_is_metadata4(w3);
 	if (w0 == 0xfd000ec2)
 		return 1;
-	if (w0 >> 16 == 0x2002)
-		return decide_is_metadata4((w0 & 0xffff) << 16 | w1 >> 16);
+	if (w0 >> 16 == 0x2002 && decide_is_metadata4((w0 & 0xffff) << 16 | w1 >> 16))
+		return 1;
 	if (w0 == 0x20010000 && decide_is_metadata4(~w3))
 		return 1;
 	if (!decide_is_metadata4(w3))
 		return 0;
-	if (!w0 && !w1)
-		return !w2 || w2 == 0xffff || w2 == 0xffff0000;
+	if (!w0 && !w1 && (!w2 || w2 == 0xffff || w2 == 0xffff0000))
+		return 1;
 	return w0 == 0x0064ff9b || w0 >> 22 == 0xfe80 >> 6 || (w2 & 0xfcffffff) == 0x5efe;
 }
 
@@ -114,8 +114,9 @@ DECIDE_INLINE int decide_port_in(const struct cordon_ports *p, __u8 proto, __u16
 
 /*
  * May this fence send to address a, port (host order), by proto? net is the longest prefix of the fence's trie that
- * covers a, or NULL. CORDON_RULE_NET_LOOPBACK_OK with loopback `fence` is half an answer: the caller must still see
- * that the listener is the fence's own. Only TCP and UDP have a yes.
+ * covers a, or NULL; one that merely takes loopback in (0.0.0.0/0) does not open it. CORDON_RULE_NET_LOOPBACK_OK with
+ * loopback `fence` is half an answer: the caller must still see that the listener is the fence's own. Only TCP and UDP
+ * have a yes.
  */
 DECIDE_INLINE __u32 decide_net(const struct cordon_policy *policy, const struct cordon_addr *a,
 			       __u8 proto, __u16 port, const struct cordon_net *net)
@@ -132,7 +133,8 @@ DECIDE_INLINE __u32 decide_net(const struct cordon_policy *policy, const struct 
 			return CORDON_RULE_NET_GATEWAY;
 	}
 	for (int i = 0; net && i < CORDON_PORTS_PER_NET; i++)
-		if (i < net->n && decide_port_in(&net->ports[i], proto, port))
+		if (i < net->n && decide_port_in(&net->ports[i], proto, port) &&
+		    (net->loopback || !decide_is_loopback(a)))
 			return CORDON_RULE_NET_ALLOW;
 	if (decide_is_loopback(a))
 		return policy->loopback == CORDON_LOOPBACK_FENCE ||
@@ -165,7 +167,8 @@ enum {
 	DECIDE_S_IFMT = 0170000,
 	DECIDE_S_IFCHR = 0020000,
 	DECIDE_S_IFBLK = 0060000,
-	DECIDE_SB_NOUSER = 1U << 31, /* SB_NOUSER: no path leads there: pipes, sockets, memfd */
+	DECIDE_ROOT_UNKNOWN = 1U << 31, /* instead of root flags: the walk upwards did not end */
+	DECIDE_SB_NOUSER = 1U << 31,	/* SB_NOUSER: no path leads there: pipes, sockets, memfd */
 };
 
 /*
@@ -208,8 +211,8 @@ DECIDE_INLINE __u32 decide_write(__u32 flags, __u32 sb_flags, __u32 mode, __u32 
 /* May an object be read? flags: the union of the roots at and above it, by every way up. */
 DECIDE_INLINE __u32 decide_read(__u32 flags)
 {
-	return flags & CORDON_ROOT_READ_DENY ? CORDON_RULE_FILES_READ_DENY :
-					       CORDON_RULE_FILES_READ_OK;
+	return flags & (CORDON_ROOT_READ_DENY | DECIDE_ROOT_UNKNOWN) ? CORDON_RULE_FILES_READ_DENY :
+								       CORDON_RULE_FILES_READ_OK;
 }
 
 /* Does a yes to this rule stand even in audit mode? What is shut for every policy is shut for an audited one. */

@@ -409,15 +409,6 @@ static void faults_hold_no_secret(void **state)
 
 /* --- addresses ------------------------------------------------------------------------------------------------ */
 
-/* ISATAP inside a form that carries another IPv4 address: refused here; the kernel goes by the outer form. */
-static bool addr_is_isatap_in_other_form(const struct cordon_addr *addr)
-{
-	bool zero = decide_be32(addr->b) == 0 && decide_be32(addr->b + 4) == 0;
-
-	return (zero || decide_be32(addr->b) >> 16 == 0x2002) &&
-	       (decide_be32(addr->b + 8) & 0xfcffffff) == 0x5efe;
-}
-
 /* Whether an address is the metadata service must be the same here and in the kernel. */
 static void metadata_is_what_the_kernel_denies(void **state)
 {
@@ -441,8 +432,7 @@ static void metadata_is_what_the_kernel_denies(void **state)
 
 		for (unsigned int k = 0, rest = i; k < 4; k++, rest /= ARRAY_SIZE(pieces))
 			memcpy(addr.b + 4 * k, pieces[rest % ARRAY_SIZE(pieces)], 4);
-		if (policy_prefix_is_metadata(&addr, 128) != (decide_is_metadata(&addr) != 0) &&
-		    !addr_is_isatap_in_other_form(&addr))
+		if (policy_prefix_is_metadata(&addr, 128) != (decide_is_metadata(&addr) != 0))
 			fail_msg("%s", policy_prefix_format(&addr, 128).s);
 		shut += policy_prefix_is_metadata(&addr, 128);
 	}
@@ -595,8 +585,8 @@ static bool rules_allow(const struct policy_allow *allow, size_t n, const struct
 			__u8 proto, __u16 port)
 {
 	for (size_t i = 0; i < n; i++)
-		if (policy_prefix_covers(&allow[i].addr, allow[i].prefix_bits, addr,
-					 policy_addr_bits(addr)) &&
+		if (policy_prefix_inherits(&allow[i].addr, allow[i].prefix_bits, addr,
+					   policy_addr_bits(addr)) &&
 		    ports_allow(&allow[i].ports, proto, port))
 			return true;
 	return false;
@@ -613,6 +603,8 @@ static bool longest_match_allows(const struct image_net *nets, size_t n,
 					 policy_addr_bits(addr)) &&
 		    (!longest || nets[i].prefix_bits > longest->prefix_bits))
 			longest = &nets[i];
+	if (longest && !longest->net.loopback && decide_is_loopback(addr))
+		return false;
 	for (unsigned int i = 0; longest && i < longest->net.n; i++)
 		if (ports_allow(&longest->net.ports[i], proto, port))
 			return true;
@@ -887,7 +879,7 @@ static void image_is_deterministic(void **state)
 	D(NETS(i)[0].addr.b[0] = 1)                                                                \
 	D(NETS(i)[0].addr.v6 = 1)                                                                  \
 	D(NETS(i)[0].pad[2] = 1)                                                                   \
-	D(NETS(i)[0].net.rule = 1)                                                                 \
+	D(NETS(i)[0].net.loopback = 1)                                                             \
 	D(NETS(i)[0].net.n = 0)                                                                    \
 	D(NETS(i)[0].net.n = 2)                                                                    \
 	D(NETS(i)[0].net.n = CORDON_PORTS_PER_NET + 1)                                             \

@@ -245,7 +245,7 @@ static bool allow_covers(const struct policy_allow *a, const struct policy_allow
 {
 	return (!a->ports.proto || a->ports.proto == b->ports.proto) &&
 	       a->ports.lo <= b->ports.lo && b->ports.hi <= a->ports.hi &&
-	       policy_prefix_covers(&a->addr, a->prefix_bits, &b->addr, b->prefix_bits);
+	       policy_prefix_inherits(&a->addr, a->prefix_bits, &b->addr, b->prefix_bits);
 }
 
 /* Of two rules that allow the same, the later one is the needless one. */

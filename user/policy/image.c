@@ -106,6 +106,7 @@ static bool net_is_good(const struct image_net *net)
 	return addr_is_good(&net->addr) &&
 	       policy_prefix_is_canonical(&net->addr, net->prefix_bits) &&
 	       !policy_prefix_is_metadata(&net->addr, net->prefix_bits) &&
+	       net->net.loopback == policy_prefix_is_loopback(&net->addr, net->prefix_bits) &&
 	       bytes_are_zero(net->pad, sizeof(net->pad)) && policy_nets_is_canonical(&net->net);
 }
 
@@ -131,7 +132,11 @@ static bool nets_are_good(const struct image *image)
 						      nets[stack[depth - 1]].prefix_bits,
 						      &net->addr, net->prefix_bits))
 			depth--;
-		if (depth && !policy_nets_includes(&net->net, &nets[stack[depth - 1]].net))
+		if (depth &&
+		    policy_prefix_inherits(&nets[stack[depth - 1]].addr,
+					   nets[stack[depth - 1]].prefix_bits, &net->addr,
+					   net->prefix_bits) &&
+		    !policy_nets_includes(&net->net, &nets[stack[depth - 1]].net))
 			return false;
 		stack[depth++] = i;
 	}

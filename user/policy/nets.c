@@ -127,7 +127,10 @@ static void scratch_add(struct build *build, size_t used[2], struct cordon_ports
 	}
 }
 
-/* The nearest prefix on the stack that contains allow; pops those that do not. NULL: none. */
+/*
+ * The nearest prefix on the stack that contains allow, if its ports hold there too; pops those that
+ * do not contain it. NULL: none.
+ */
 static const struct image_net *stack_parent(const struct build *build, size_t *stack, size_t *depth,
 					    const struct policy_allow *allow)
 {
@@ -136,7 +139,10 @@ static const struct image_net *stack_parent(const struct build *build, size_t *s
 
 		if (policy_prefix_covers(&top->addr, top->prefix_bits, &allow->addr,
 					 allow->prefix_bits))
-			return top;
+			return policy_prefix_inherits(&top->addr, top->prefix_bits, &allow->addr,
+						      allow->prefix_bits)
+				       ? top
+				       : NULL;
 		--*depth;
 	}
 	return NULL;
@@ -159,6 +165,7 @@ static size_t build_net(struct build *build, size_t first, size_t end,
 
 	net->addr = build->sorted[first]->addr;
 	net->prefix_bits = build->sorted[first]->prefix_bits;
+	net->net.loopback = policy_prefix_is_loopback(&net->addr, net->prefix_bits);
 	for (size_t i = 0; parent && i < parent->net.n; i++)
 		scratch_add(build, used, parent->net.ports[i]);
 	for (size_t i = first; i < end; i++)
@@ -258,7 +265,7 @@ bool policy_nets_is_canonical(const struct cordon_net *net)
 {
 	struct cordon_ports scratch[2][CORDON_PORTS_PER_NET];
 	struct build build = {.scratch = {scratch[0], scratch[1]}};
-	struct cordon_net again = {.n = 0};
+	struct cordon_net again = {.loopback = net->loopback};
 	size_t used[2] = {0, 0};
 
 	if (net->n == 0 || net->n > CORDON_PORTS_PER_NET)

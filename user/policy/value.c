@@ -4,6 +4,7 @@
  * IPv4 forms and never asks a resolver.
  */
 #include "policy/value.h"
+#include "cordon/decide.h"
 
 #include <arpa/inet.h>
 #include <ctype.h>
@@ -46,6 +47,18 @@ bool policy_prefix_covers(const struct cordon_addr *a, unsigned int a_bits,
 		if ((addr_bytes(a)[i] ^ addr_bytes(b)[i]) & prefix_mask(a_bits, i))
 			return false;
 	return true;
+}
+
+bool policy_prefix_is_loopback(const struct cordon_addr *addr, unsigned int bits)
+{
+	return decide_is_loopback(addr) && bits >= (addr->v6 ? 127U : 8U);
+}
+
+bool policy_prefix_inherits(const struct cordon_addr *a, unsigned int a_bits,
+			    const struct cordon_addr *b, unsigned int b_bits)
+{
+	return policy_prefix_covers(a, a_bits, b, b_bits) &&
+	       (policy_prefix_is_loopback(a, a_bits) || !policy_prefix_is_loopback(b, b_bits));
 }
 
 int policy_prefix_compare(const struct cordon_addr *a, unsigned int a_bits,

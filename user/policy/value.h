@@ -41,6 +41,13 @@ int policy_value_label(const char *key, const char *value, struct error *error);
 bool policy_prefix_covers(const struct cordon_addr *a, unsigned int a_bits,
 			  const struct cordon_addr *b, unsigned int b_bits);
 
+/* Does all of the prefix lie in loopback, as decide_is_loopback() has it? */
+bool policy_prefix_is_loopback(const struct cordon_addr *addr, unsigned int bits);
+
+/* Does what prefix a allows hold in prefix b? It contains b, and is not wide and b in loopback. */
+bool policy_prefix_inherits(const struct cordon_addr *a, unsigned int a_bits,
+			    const struct cordon_addr *b, unsigned int b_bits);
+
 /* Orders prefixes: IPv4 first, then by address, then the shorter one first. Like memcmp. */
 int policy_prefix_compare(const struct cordon_addr *a, unsigned int a_bits,
 			  const struct cordon_addr *b, unsigned int b_bits);
