@@ -107,4 +107,74 @@ $(O)/fuzz/%: tests/fuzz/%.c $(FUZZ_SRC) Makefile
 	$(Q)$(CLANG) -std=gnu11 -D_GNU_SOURCE -Iinclude -Iuser -g -O1 -fsanitize=fuzzer,address,undefined \
 		-fno-sanitize-recover=undefined -MMD -MP -MF $@.d -o $@ $< $(FUZZ_SRC) -lyaml -ljansson
 
+FUZZ_SECONDS ?= 120
+
+.PHONY: tests
+tests: all $(UNIT) $(FUZZ)
+
+.PHONY: test
+test: deps ## everything that CI runs: lint, unit, fuzz smoke, VMs over the kernel matrix
+	$(Q)$(MAKE) --no-print-directory -j2 tests
+	$(Q)tests/all
+
+.PHONY: test-unit
+test-unit: deps ## what needs no VM: lint, unit and golden tests, fuzz smoke
+	$(Q)$(MAKE) --no-print-directory -j2 tests
+	$(Q)tests/all lint unit fuzz
+
+.PHONY: test-vm
+test-vm: deps ## the integration tests in VMs
+	$(Q)$(MAKE) --no-print-directory -j2 tests
+	$(Q)tests/all vm-selftest matrix negative
+
+.PHONY: fuzz
+fuzz: deps $(FUZZ) ## each fuzz target for FUZZ_SECONDS (120); finds stay in build/
+	$(Q)for f in $(FUZZ); do mkdir -p $(O)/corpus/$${f##*_} && $$f -max_total_time=$(FUZZ_SECONDS) \
+		-artifact_prefix=$(O)/ $(O)/corpus/$${f##*_} tests/fuzz/corpus/$${f##*_} || exit 1; done
+
+.PHONY: lint
+lint: deps all ## clang-format, clang-tidy, cppcheck, shellcheck, layers
+	$(Q)tests/lint/run
+
+.PHONY: fmt
+fmt: ## format all C files
+	$(Q)git ls-files '*.c' '*.h' | xargs clang-format -i
+
+.PHONY: golden-update
+golden-update: all ## write new expectations for the golden tests; look at the diff
+	$(Q)tests/golden/run --update $(O)/cordon
+
+.PHONY: bench
+bench: deps ## instruction counts against peers, in VMs; writes build/bench.json
+	$(Q)$(MAKE) --no-print-directory all
+	$(Q)tests/bench/run
+
+.PHONY: demo
+demo: ## the main job: an agent with and without a fence
+	$(Q)packaging/deps build
+	$(Q)$(MAKE) --no-print-directory all
+	$(Q)demo/run
+
+# --- the rest ----------------------------------------------------------------------------------------------------
+
+.PHONY: deps
+deps: ## install the packages that are missing (apt, root)
+	$(Q)packaging/deps
+
+.PHONY: install
+install: all ## install below PREFIX (/usr), with DESTDIR
+	install -D -m 755 $(O)/cordon $(DESTDIR)$(SBINDIR)/cordon
+	install -D -m 644 $(O)/cordon.1 $(DESTDIR)$(MANDIR)/man1/cordon.1
+	install -d $(DESTDIR)$(DATADIR)/policies
+	install -m 644 policies/*.yaml $(DESTDIR)$(DATADIR)/policies/
+	install -m 644 docs/event.schema.json $(DESTDIR)$(DATADIR)/
+
+.PHONY: clean
+clean: ## remove build/ and build-san/
+	rm -rf build build-san
+
+.PHONY: help
+help: ## this list
+	@grep -hE '^[a-z-]+:.*## ' Makefile | sort | awk -F ':.*## ' '{ printf "  %-14s %s\n", $$1, $$2 }'
+
 -include $(shell find $(O) -name '*.d' 2>/dev/null)
