@@ -122,7 +122,7 @@ kernel_refresh() {
 kernel_resolve() {
 	local name=$1 suites pattern otherwise known=$CORDON_CACHE/names/$1
 	if [ -e "$CORDON_CACHE/kernels/$name/vmlinuz" ]; then
-		touch -c "$CORDON_CACHE/kernels/$name"
+		touch -c "$CORDON_CACHE/kernels/$name" 2> /dev/null
 		printf '%s\n' "$name"
 		return 0
 	fi
@@ -143,7 +143,7 @@ kernel_resolve() {
 		}
 	fi
 	if [ -e "$known" ] && [ -e "$CORDON_CACHE/kernels/$(cat "$known")/vmlinuz" ]; then
-		touch -c "$CORDON_CACHE/kernels/$(cat "$known")" # cache_prune looks at it
+		touch -c "$CORDON_CACHE/kernels/$(cat "$known")" 2> /dev/null # cache_prune looks at it
 		cat "$known"
 		return 0
 	fi

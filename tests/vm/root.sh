@@ -151,6 +151,6 @@ root_resolve() {
 	key=$(apt_codename)-$( (root_packages && cat "$VM_DIR/root.sh") | sha256sum | cut -c 1-12)
 	image=$CORDON_CACHE/root/$key.img
 	[ -e "$image" ] || cache_locked root_make "$image" || return 1
-	touch -c "$image" # cache_prune looks at it
+	touch -c "$image" 2> /dev/null # cache_prune looks at it
 	printf '%s\n' "$image"
 }
