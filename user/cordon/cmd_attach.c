@@ -161,11 +161,15 @@ static const char *attach_wait(struct attach *a)
 static int attach_run(struct attach *a, struct error *error)
 {
 	int err = attach_find(a, error);
+	bool shared; /* paths of the policy are paths of ours */
 
 	if (!err)
 		err = setup_prepare(&a->setup, &a->options->setup, error);
+	shared = !err && !a->setup.own_root;
 	if (!err)
-		err = stream_open(&a->stream, a->options->setup.events, a->options->setup.format, NULL, error);
+		err = stream_open(&a->stream, a->options->setup.events, a->options->setup.format,
+				  shared ? a->setup.policy->workdir : NULL, shared ? a->setup.policy->write.v : NULL,
+				  error);
 	if (!err)
 		err = enforce_open(&a->setup.report, a->setup.degraded, &a->enforce, error);
 	if (!err)

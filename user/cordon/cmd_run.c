@@ -218,7 +218,7 @@ static int run_command(struct run *run, char **argv, struct error *error)
 
 	if (!err)
 		err = stream_open(&run->stream, run->options->setup.events, run->options->setup.format,
-				  run->setup.workdir, error);
+				  run->setup.workdir, run->setup.policy->write.v, error);
 	if (!err)
 		err = enforce_open(&run->setup.report, run->setup.degraded, &run->enforce, error);
 	if (!err)

@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 
 #include "cordon/cli.h"
@@ -21,25 +22,64 @@ static uint64_t clock_ns(clockid_t clock)
 	return ts.tv_sec * 1000000000ULL + ts.tv_nsec;
 }
 
-/* Is the file, or the directory that it would be made in, the workdir or below it? */
-static bool below(const char *path, const char *workdir)
+/*
+ * The path of the file, or that which it would be made at; empty for one that has none (a pipe, by /dev/stdout).
+ * -ELOOP: a symbolic link that leads to no file; where it would be made cannot be told without following it by hand.
+ */
+static int file_path(const char *path, char *ret_file)
 {
-	char file[PATH_MAX], dir[PATH_MAX], copy[PATH_MAX];
+	char copy[PATH_MAX], link[2];
+	struct stat st;
+	char *slash;
+
+	if (realpath(path, ret_file))
+		return 0;
+	if (!stat(path, &st)) {
+		ret_file[0] = '\0';
+		return 0;
+	}
+	if (readlink(path, link, sizeof(link)) >= 0)
+		return -ELOOP;
+	snprintf(copy, sizeof(copy), "%s", path);
+	slash = strrchr(copy, '/');
+	if (slash)
+		slash[slash == copy] = '\0';
+	return realpath(slash ? copy : ".", ret_file) ? 0 : -errno;
+}
+
+static bool below(const char *file, const char *workdir)
+{
+	char dir[PATH_MAX];
 	size_t n;
 
 	if (!workdir || !realpath(workdir, dir))
 		return false;
-	snprintf(copy, sizeof(copy), "%s", path);
-	if (!realpath(copy, file)) {
-		char *slash = strrchr(copy, '/');
-
-		if (slash)
-			slash[slash == copy] = '\0';
-		if (!realpath(slash ? copy : ".", file))
-			return false;
-	}
 	n = strlen(dir);
 	return !strncmp(file, dir, n) && (file[n] == '/' || !file[n]);
+}
+
+/* May the agent write where the events are to go? Then they would prove nothing. */
+static int destination_check(const char *path, const char *workdir, char *const *writable, struct error *error)
+{
+	char file[PATH_MAX];
+	int err = file_path(path, file);
+
+	if (err)
+		return error_set(error, -err, "--events %s: %s", path,
+				 err == -ELOOP ? "a symbolic link to no file; name the file itself" :
+						 strerror(-err));
+	if (below(file, workdir))
+		return error_set(error, EINVAL,
+				 "--events %s: lies in the workdir, where the agent could change it; "
+				 "name a file outside",
+				 path);
+	for (; writable && *writable; writable++)
+		if (below(file, *writable))
+			return error_set(error, EINVAL,
+					 "--events %s: lies in %s, which the policy makes writable; name a file "
+					 "outside",
+					 path, *writable);
+	return 0;
 }
 
 static int format_set(struct stream *stream, const char *format, struct error *error)
@@ -58,9 +98,9 @@ static int format_set(struct stream *stream, const char *format, struct error *e
 }
 
 int stream_open(struct stream *stream, const char *path, const char *format, const char *workdir,
-		struct error *error)
+		char *const *writable, struct error *error)
 {
-	int fd;
+	int fd, err;
 
 	memset(stream, 0, sizeof(*stream));
 	stream->event = malloc(sizeof(*stream->event));
@@ -69,11 +109,9 @@ int stream_open(struct stream *stream, const char *path, const char *format, con
 	if (path && !strcmp(path, "-")) {
 		stream->out = stdout;
 	} else if (path) {
-		if (below(path, workdir))
-			return error_set(error, EINVAL,
-					 "--events %s: lies in the workdir, where the agent could change it; "
-					 "name a file outside",
-					 path);
+		err = destination_check(path, workdir, writable, error);
+		if (err)
+			return err;
 		fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
 		stream->out = fd < 0 ? NULL : fdopen(fd, "a");
 		if (!stream->out)

@@ -21,10 +21,11 @@ struct stream {
 
 /*
  * Opens the destination: NULL for none, "-" for standard output, else a file that is appended to. format NULL: JSON,
- * but text on a terminal. A file below workdir is refused: the agent could change it.
+ * but text on a terminal. A file below workdir or one of the directories in writable (NULL-terminated, or NULL) is
+ * refused: the agent could change it.
  */
 int stream_open(struct stream *stream, const char *path, const char *format, const char *workdir,
-		struct error *error);
+		char *const *writable, struct error *error);
 
 /* From now on the events of this fence. context is borrowed. */
 void stream_begin(struct stream *stream, struct enforce_fence *fence, const struct event_context *context);
