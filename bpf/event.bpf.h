@@ -47,7 +47,6 @@ struct detail {
 	const struct dentry *dentry;
 	const struct vfsmount *mnt; /* NULL: unknown */
 	const struct dentry *dentry2;
-	const struct inode *inode; /* the object that was judged; NULL: that of dentry */
 	const struct unix_sock *peer;
 	struct cordon_addr addr;
 	__u16 family;
@@ -145,13 +144,22 @@ static __always_inline const struct vfsmount *mount_guess(const struct dentry *d
 	return BPF_CORE_READ(root, mnt_sb) == BPF_CORE_READ(dentry, d_sb) ? root : NULL;
 }
 
-static __always_inline void event_task(struct cordon_event *e)
+/*
+ * The parts of an event. Global, like path_append(): each is verified once, and not in every combination with the
+ * others. They find the scratch space by its depth.
+ */
+noinline int event_task(__u32 depth)
 {
+	struct scratch *s = bpf_map_lookup_elem(&cordon_scratch, &depth);
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct task_struct *leader = task->group_leader, *parent = leader->real_parent;
 	struct pid *pid = BPF_CORE_READ(leader, thread_pid);
-	__u32 level = BPF_CORE_READ(pid, level) & 31;
+	struct cordon_event *e;
+	__u32 level;
 
+	if (!s)
+		return 0;
+	e = &s->event;
 	e->pid = task->tgid;
 	e->tid = task->pid;
 	e->ppid = parent->tgid;
@@ -161,44 +169,54 @@ static __always_inline void event_task(struct cordon_event *e)
 	e->exec_seq = leader->self_exec_id;
 	e->parent_start_ns = parent->start_boottime;
 	e->parent_exec_seq = parent->self_exec_id;
+	level = BPF_CORE_READ(pid, level) & 31;
 	bpf_probe_read_kernel(&e->pid_ns, sizeof(e->pid_ns),
 			      (void *)pid + bpf_core_field_offset(struct pid, numbers) +
 				      level * bpf_core_type_size(struct upid) +
 				      bpf_core_field_offset(struct upid, nr));
 	BPF_CORE_READ_STR_INTO(&e->comm, task, comm);
 	e->cgroup = BPF_CORE_READ(task, cgroups, dfl_cgrp, kn, id);
+	return 0;
 }
 
-static __always_inline void event_object(struct cordon_event *e, const struct detail *d)
+/* The object, or for one that is to be created its parent. */
+noinline int event_object(__u32 depth, struct detail *d)
 {
-	const struct inode *inode = d->inode;
+	struct scratch *s = bpf_map_lookup_elem(&cordon_scratch, &depth);
+	const struct inode *inode;
 
+	if (!s || !d)
+		return 0;
+	inode = CORE_READ_OF(d->dentry, d_inode);
 	if (!inode)
-		inode = CORE_READ_OF(d->dentry, d_inode);
-	if (!inode) /* to be created: its parent */
 		inode = CORE_READ_OF(d->dentry, d_parent, d_inode);
-	e->ino = BPF_CORE_READ(inode, i_ino);
-	e->dev = BPF_CORE_READ(inode, i_sb, s_dev);
+	s->event.ino = BPF_CORE_READ(inode, i_ino);
+	s->event.dev = BPF_CORE_READ(inode, i_sb, s_dev);
+	return 0;
 }
 
-static __always_inline void event_net(struct cordon_event *e, const struct detail *d)
+/* The executable's path; returns its length. */
+static __always_inline __u32 event_exe(struct path_request *r)
 {
-	e->family = d->family;
-	e->proto = d->proto;
-	e->dport = d->dport;
-	__builtin_memcpy(e->dst, d->addr.b, sizeof(e->dst));
-	if (d->addr.mapped)
-		e->net_flags |= CORDON_NET_MAPPED;
-	if (d->rule == CORDON_RULE_NET_METADATA)
-		e->net_flags |= CORDON_NET_METADATA;
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct file *exe = BPF_CORE_READ(task, mm, exe_file);
+
+	r->dentry = BPF_CORE_READ(exe, f_path.dentry);
+	r->mnt = BPF_CORE_READ(exe, f_path.mnt);
+	return path_append(r);
 }
 
 /* The name that a unix socket is bound to, as it is; returns its length. */
-static __always_inline __u32 event_unix(struct scratch *s, __u32 off, const struct unix_sock *peer)
+noinline int event_unix(__u32 depth, __u32 off, struct detail *d)
 {
-	struct unix_address *addr = BPF_CORE_READ(peer, addr);
-	__u32 take = BPF_CORE_READ(addr, len) - 2; /* without sun_family */
+	struct scratch *s = bpf_map_lookup_elem(&cordon_scratch, &depth);
+	struct unix_address *addr;
+	__u32 take;
 
+	if (!s || !d)
+		return 0;
+	addr = CORE_READ_OF(d->peer, addr);
+	take = BPF_CORE_READ(addr, len) - 2; /* without sun_family */
 	asm volatile("" : "+r"(take));
 	if (!addr || !take || take > 108)
 		return 0;
@@ -208,38 +226,45 @@ static __always_inline __u32 event_unix(struct scratch *s, __u32 off, const stru
 	return take;
 }
 
-/* Appends the names; returns their length. */
-static __always_inline __u32 event_names(struct scratch *s, __u32 depth, const struct detail *d)
+/* Appends the names and notes their lengths; returns their sum. */
+noinline int event_names(__u32 depth, struct detail *d)
 {
-	struct cordon_event *e = &s->event;
+	struct scratch *s = bpf_map_lookup_elem(&cordon_scratch, &depth);
 	struct path_request r = { .depth = depth };
+	struct cordon_event *e;
 
+	if (!s || !d)
+		return 0;
+	e = &s->event;
 	if (d->dentry) {
-		event_object(e, d);
 		r.dentry = d->dentry;
 		r.mnt = d->mnt ?: mount_guess(r.dentry);
 		e->path_len = path_append(&r);
 		e->path_flags = r.flags;
-		if (d->dentry2) {
-			r.dentry = d->dentry2;
-			e->path2_len = path_append(&r);
-			e->path2_flags = r.flags;
-		}
 	}
-	if (!d->no_task) {
-		struct task_struct *task = bpf_get_current_task_btf();
-		struct file *exe = BPF_CORE_READ(task, mm, exe_file);
-
-		r.dentry = BPF_CORE_READ(exe, f_path.dentry);
-		r.mnt = BPF_CORE_READ(exe, f_path.mnt);
-		if (exe)
-			e->exe_len = path_append(&r);
+	if (d->dentry2) {
+		r.dentry = d->dentry2;
+		e->path2_len = path_append(&r);
+		e->path2_flags = r.flags;
 	}
+	if (!d->no_task)
+		e->exe_len = event_exe(&r);
 	if (d->peer) {
-		e->unix_len = event_unix(s, r.off, d->peer);
+		e->unix_len = event_unix(depth, r.off, d);
 		r.off += e->unix_len;
 	}
 	return r.off;
+}
+
+static __always_inline void event_net(struct cordon_event *e, const struct detail *d)
+{
+	e->family = d->family;
+	e->proto = d->proto;
+	e->dport = d->dport;
+	__builtin_memcpy(e->dst, d->addr.b, sizeof(e->dst));
+	e->net_flags = d->addr.mapped ? CORDON_NET_MAPPED : 0;
+	if (d->rule == CORDON_RULE_NET_METADATA)
+		e->net_flags |= CORDON_NET_METADATA;
 }
 
 static __always_inline void event_deliver(struct fctx *f, struct scratch *s, __u32 names)
@@ -260,46 +285,54 @@ static __always_inline void event_deliver(struct fctx *f, struct scratch *s, __u
 	}
 }
 
-static __always_inline int event_report(struct fctx *f, const struct detail *d, __u8 verdict, __u8 type)
+/* Numbers, fills and delivers one record. d is plain memory: this is part of settle_slot(). */
+static __always_inline void event_fill(struct fctx *f, __u32 depth, struct scratch *s, struct detail *d,
+				       __u8 verdict, __u8 type)
 {
 	__u64 seq = __sync_fetch_and_add(&f->state->seq, 1) + 1;
-	__u32 zero = 0, depth, names, *level = bpf_map_lookup_elem(&cordon_scratch_depth, &zero);
+	struct cordon_event *e = &s->event;
+
+	__builtin_memset(e, 0, sizeof(*e));
+	e->seq = seq;
+	e->mono_ns = bpf_ktime_get_ns();
+	e->lost = f->state->lost;
+	e->fence_id = f->fence->id;
+	e->generation = f->policy->generation;
+	e->mode = f->policy->mode;
+	e->count = 1;
+	e->type = type;
+	e->op = d->op;
+	e->verdict = verdict;
+	e->rule = d->rule;
+	e->err = verdict == CORDON_VERDICT_DENY ? d->err : 0;
+	e->op_flags = d->flags;
+	e->target_pid = d->target_pid;
+	if (d->family)
+		event_net(e, d);
+	if (!d->no_task)
+		event_task(depth);
+	if (d->dentry)
+		event_object(depth, d);
+	event_deliver(f, s, event_names(depth, d));
+}
+
+static __always_inline void event_report(struct fctx *f, struct detail *d, __u8 verdict, __u8 type)
+{
+	__u32 zero = 0, depth, *level = bpf_map_lookup_elem(&cordon_scratch_depth, &zero);
 	struct scratch *s;
-	struct cordon_event *e;
 
 	if (!level)
-		return 0;
+		return;
 	depth = __sync_fetch_and_add(level, 1);
 	s = bpf_map_lookup_elem(&cordon_scratch, &depth);
 	if (s) {
-		e = &s->event;
-		__builtin_memset(e, 0, sizeof(*e));
-		e->seq = seq;
-		e->mono_ns = bpf_ktime_get_ns();
-		e->lost = f->state->lost;
-		e->fence_id = f->fence->id;
-		e->generation = f->policy->generation;
-		e->mode = f->policy->mode;
-		e->count = 1;
-		e->type = type;
-		e->op = d->op;
-		e->verdict = verdict;
-		e->rule = d->rule;
-		e->err = verdict == CORDON_VERDICT_DENY ? d->err : 0;
-		e->op_flags = d->flags;
-		e->target_pid = d->target_pid;
-		if (!d->no_task)
-			event_task(e);
-		if (d->family)
-			event_net(e, d);
-		names = event_names(s, depth, d);
-		event_deliver(f, s, names);
+		event_fill(f, depth, s, d, verdict, type);
 	} else {
+		__sync_fetch_and_add(&f->state->seq, 1);
 		count_fault(f->state, CORDON_FAULT_SCRATCH);
 		__sync_fetch_and_add(&f->state->lost, 1);
 	}
 	__sync_fetch_and_add(level, -1);
-	return 0;
 }
 
 /*
@@ -315,8 +348,6 @@ noinline int settle_slot(__u32 slot, struct detail *d, __u32 type)
 	if (!d || !fence || !fence_load(&f, slot, fence->id))
 		return 1;
 	if (decide_allows(d->rule)) {
-		if (d->silent || !f.policy->report_allow)
-			return 0;
 		verdict = CORDON_VERDICT_ALLOW;
 		__sync_fetch_and_add(&f.state->allowed, 1);
 	} else {
@@ -332,6 +363,9 @@ noinline int settle_slot(__u32 slot, struct detail *d, __u32 type)
 /* The same, as the return value of a hook: 0 or -errno. Constants, because newer verifiers want to see the range. */
 static __always_inline int settle(struct fctx *f, struct detail *d, __u32 type)
 {
+	/* What is allowed is reported when it opens a way out, not for each use of it. */
+	if (decide_allows(d->rule) && (d->silent || d->op != CORDON_OP_CONNECT || !f->policy->report_allow))
+		return 0;
 	if (!settle_slot(f->slot, d, type))
 		return 0;
 	if (d->err == ERR_ROFS)

@@ -213,31 +213,17 @@ static __always_inline int change_read_denied(struct fctx *f, struct dentry *den
 	return decide_allows(d->rule) ? 0 : settle(f, d, CORDON_TYPE_FILE);
 }
 
-/* Begins a hook: passes on a denial, leaves at once outside fences, denies where the fence cannot be asked. */
-#define FILE_ENTER(f, ret)                                     \
-	struct fctx f;                                         \
-	do {                                                   \
-		enum fence_answer answer_;                     \
-		if (ret)                                       \
-			return ret;                            \
-		answer_ = fence_of_current(&f);                \
-		if (answer_ != FENCED)                         \
-			return answer_ == BROKEN ? -ERR_PERM : 0; \
-	} while (0)
-
 SEC("lsm/file_open")
 int BPF_PROG(file_open, struct file *file, int ret)
 {
-	struct dentry *dentry;
-	struct detail d = {};
-	bool write;
-
-	FILE_ENTER(f, ret);
+	FENCE_ENTER(f, ret);
 	if (overlay_inner(&f))
 		return 0;
-	dentry = file->f_path.dentry;
-	d.flags = file->f_flags;
-	write = file->f_mode & FMODE_WRITE || d.flags & O_TRUNC;
+
+	struct dentry *dentry = file->f_path.dentry;
+	struct detail d = { .flags = file->f_flags };
+	bool write = file->f_mode & FMODE_WRITE || d.flags & O_TRUNC;
+
 	if (write) {
 		d.rule = write_rule(&f, dentry, true);
 		d.err = ERR_ROFS;
@@ -262,7 +248,7 @@ int BPF_PROG(file_open, struct file *file, int ret)
 static __always_inline int change_entry(int ret, const struct path *dir, struct dentry *dentry,
 					enum cordon_op op, __u32 flags)
 {
-	FILE_ENTER(f, ret);
+	FENCE_ENTER(f, ret);
 	struct detail d = {
 		.op = op,
 		.flags = flags,
@@ -285,7 +271,7 @@ SEC("lsm/path_mknod")
 int BPF_PROG(file_path_mknod, const struct path *dir, struct dentry *dentry, __u16 mode,
 	     unsigned int dev, int ret)
 {
-	FILE_ENTER(f, ret);
+	FENCE_ENTER(f, ret);
 	struct detail d = {
 		.op = CORDON_OP_MKNOD,
 		.flags = mode,
@@ -329,7 +315,7 @@ int BPF_PROG(file_path_link, struct dentry *old_dentry, const struct path *new_d
 {
 	int err;
 
-	FILE_ENTER(f, ret);
+	FENCE_ENTER(f, ret);
 	struct detail d = {
 		.op = CORDON_OP_LINK,
 		.dentry = old_dentry,
@@ -356,7 +342,7 @@ int BPF_PROG(file_path_rename, const struct path *old_dir, struct dentry *old_de
 {
 	int err;
 
-	FILE_ENTER(f, ret);
+	FENCE_ENTER(f, ret);
 	struct detail d = {
 		.op = CORDON_OP_RENAME,
 		.flags = flags,
@@ -382,7 +368,7 @@ int BPF_PROG(file_path_rename, const struct path *old_dir, struct dentry *old_de
 /* The object itself changes. */
 static __always_inline int change_path(int ret, const struct path *path, enum cordon_op op, __u32 flags)
 {
-	FILE_ENTER(f, ret);
+	FENCE_ENTER(f, ret);
 	struct detail d = {
 		.op = op,
 		.flags = flags,
@@ -421,7 +407,7 @@ int BPF_PROG(file_path_chown, const struct path *path, __u64 uid, __u64 gid, int
 
 static __always_inline int change_dentry(int ret, struct dentry *dentry, enum cordon_op op)
 {
-	FILE_ENTER(f, ret);
+	FENCE_ENTER(f, ret);
 	struct detail d = {
 		.op = op,
 		.dentry = dentry,
@@ -505,7 +491,7 @@ int BPF_PROG(file_ioctl_compat, struct file *file, unsigned int cmd, unsigned lo
 /* Mounts are not changed from inside. */
 static __always_inline int change_mount(int ret, const struct path *path)
 {
-	FILE_ENTER(f, ret);
+	FENCE_ENTER(f, ret);
 	struct detail d = {
 		.op = CORDON_OP_MOUNT,
 		.rule = CORDON_RULE_FILES_MOUNT,
@@ -527,7 +513,7 @@ int BPF_PROG(file_sb_mount, const char *dev, const struct path *path, const char
 SEC("lsm/sb_umount")
 int BPF_PROG(file_sb_umount, struct vfsmount *mnt, int flags, int ret)
 {
-	FILE_ENTER(f, ret);
+	FENCE_ENTER(f, ret);
 	struct detail d = {
 		.op = CORDON_OP_MOUNT,
 		.rule = CORDON_RULE_FILES_MOUNT,

@@ -28,7 +28,7 @@ static __always_inline bool outside(struct task_struct *task, const struct fctx 
 SEC("lsm/ptrace_access_check")
 int BPF_PROG(guard_ptrace, struct task_struct *child, unsigned int mode, int ret)
 {
-	FILE_ENTER(f, ret);
+	FENCE_ENTER(f, ret);
 	struct detail d = {
 		.op = CORDON_OP_PTRACE,
 		.rule = CORDON_RULE_GUARD_PTRACE,
@@ -47,7 +47,7 @@ SEC("lsm/task_kill")
 int BPF_PROG(guard_task_kill, struct task_struct *target, void *info, int sig, const struct cred *cred,
 	     int ret)
 {
-	FILE_ENTER(f, ret);
+	FENCE_ENTER(f, ret);
 	struct detail d = {
 		.op = CORDON_OP_SIGNAL,
 		.rule = CORDON_RULE_GUARD_SIGNAL,
@@ -64,7 +64,7 @@ int BPF_PROG(guard_task_kill, struct task_struct *target, void *info, int sig, c
 
 static __always_inline int guard_bpf_any(int ret, int cmd)
 {
-	FILE_ENTER(f, ret);
+	FENCE_ENTER(f, ret);
 	struct detail d = {
 		.op = CORDON_OP_BPF,
 		.rule = CORDON_RULE_GUARD_BPF,
@@ -91,7 +91,7 @@ int BPF_PROG(guard_bpf4, int cmd, union bpf_attr *attr, unsigned int size, bool 
 SEC("lsm/task_alloc")
 int BPF_PROG(fence_task_alloc, struct task_struct *task, unsigned long clone_flags, int ret)
 {
-	FILE_ENTER(f, ret);
+	FENCE_ENTER(f, ret);
 
 	if (clone_flags & 1ULL << CLONE_INTO_CGROUP_BIT) {
 		struct detail d = {
@@ -111,6 +111,7 @@ int BPF_PROG(fence_task_alloc, struct task_struct *task, unsigned long clone_fla
 	return 0;
 }
 
+/* The thread that execs becomes the leader, and must carry the mark itself. */
 SEC("lsm/bprm_check_security")
 int BPF_PROG(fence_bprm_check, struct linux_binprm *bprm, int ret)
 {
@@ -122,7 +123,7 @@ int BPF_PROG(fence_bprm_check, struct linux_binprm *bprm, int ret)
 		return ret;
 	answer = fence_of_current(&f);
 	if (answer == UNFENCED)
-		return task_enter(task, BPF_CORE_READ(task, cgroups, dfl_cgrp)) ? 0 : -ERR_PERM;
+		return !cordon_enter_failed || task_enter(task, BPF_CORE_READ(task, cgroups, dfl_cgrp)) ? 0 : -ERR_PERM;
 	if (answer == BROKEN)
 		return -ERR_PERM;
 	return task_mark(task, f.slot, f.fence->id) ? 0 : -ERR_NOMEM;

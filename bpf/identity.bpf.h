@@ -4,7 +4,7 @@
  * every thread carries a copy so that the one that execs away from its leader keeps it. A task gets the mark
  *   - from its creator (task_alloc), or is not created;
  *   - by being placed in a fenced cgroup: by migration (cgroup_attach_task), by clone3 (task_newtask);
- *   - at the latest when it executes something in a fenced cgroup (bprm_check), or does not execute it;
+ *   - if that failed, when it executes something there (bprm_check), or it does not execute it;
  * and never loses it. Tasks outside leave every hook after one pointer test.
  */
 #ifndef CORDON_IDENTITY_BPF_H
@@ -164,6 +164,18 @@ static __always_inline enum fence_answer fence_of_current(struct fctx *f)
 	return fence_of_marked(leader, f);
 }
 
+/* Begins a hook: passes on a denial, leaves at once outside fences, denies where the fence cannot be asked. */
+#define FENCE_ENTER(f, ret)                                     \
+	struct fctx f;                                         \
+	do {                                                   \
+		enum fence_answer answer_;                     \
+		if (ret)                                       \
+			return ret;                            \
+		answer_ = fence_of_current(&f);                \
+		if (answer_ != FENCED)                         \
+			return answer_ == BROKEN ? -ERR_PERM : 0; \
+	} while (0)
+
 /* Marks a task as belonging to a slot, unless it is marked already. False when it could not be marked. */
 static __always_inline bool task_mark(struct task_struct *task, __u32 slot, __u64 fence_id)
 {
@@ -179,6 +191,9 @@ static __always_inline bool task_mark(struct task_struct *task, __u32 slot, __u6
 	return true;
 }
 
+/* A task entered a fenced cgroup and could not be marked: from now on every exec looks at its cgroup. */
+bool cordon_enter_failed;
+
 /* Marks a task for the fence of its cgroup, if that is fenced. False when it is and could not be marked. */
 static __always_inline bool task_enter(struct task_struct *task, struct cgroup *cgroup)
 {
@@ -190,6 +205,7 @@ static __always_inline bool task_enter(struct task_struct *task, struct cgroup *
 		return true;
 	fence = bpf_map_lookup_elem(&cordon_fences, &slot);
 	if (!fence || !fence->id || !task_mark(task, slot, fence->id)) {
+		cordon_enter_failed = true;
 		count_fault(bpf_map_lookup_elem(&cordon_state, &slot), CORDON_FAULT_ENTER);
 		return false;
 	}

@@ -27,28 +27,40 @@ enum {
 /* Set by the loader: LSM programs are not there, cgroup programs report for them. */
 const volatile bool cordon_degraded = false;
 
-static noinline const struct cordon_net *net_lookup(const struct fctx *f, const struct cordon_addr *a)
+/* Global for the same reason as net_rule(). */
+noinline int net_class(struct cordon_addr *a)
 {
-	struct cordon_net_key key = {
-		.tag = f->tag << 1 | a->v6,
-	};
+	return a ? decide_class(a) : DECIDE_IS_METADATA;
+}
 
-	if (!f->policy->has_nets)
-		return NULL;
-	if (a->v6) {
-		key.prefixlen = 32 + 128;
-		__builtin_memcpy(key.b, a->b, 16);
-	} else {
-		key.prefixlen = 32 + 32;
-		__builtin_memcpy(key.b, a->b + 12, 4);
+/* The rule for the address in d. Global, so that its many branches are verified once and not in each caller. */
+noinline int net_rule(__u32 slot, struct detail *d)
+{
+	struct cordon_fence *fence = bpf_map_lookup_elem(&cordon_fences, &slot);
+	const struct cordon_net *net = NULL;
+	struct cordon_net_key key = {};
+	struct cordon_addr addr;
+	struct fctx f = {};
+
+	if (!d || !fence || !fence_load(&f, slot, fence->id))
+		return CORDON_RULE_GUARD_STATE;
+	addr = d->addr;
+	if (f.policy->has_nets) {
+		key.tag = f.tag << 1 | addr.v6;
+		key.prefixlen = addr.v6 ? 32 + 128 : 32 + 32;
+		if (addr.v6)
+			__builtin_memcpy(key.b, addr.b, 16);
+		else
+			__builtin_memcpy(key.b, addr.b + 12, 4);
+		net = bpf_map_lookup_elem(&cordon_nets, &key);
 	}
-	return bpf_map_lookup_elem(&cordon_nets, &key);
+	return decide_net(f.policy, &addr, net_class(&addr), d->proto, d->dport, net);
 }
 
 static __always_inline void net_judge(struct fctx *f, struct detail *d)
 {
 	d->err = ERR_PERM;
-	d->rule = decide_net(f->policy, &d->addr, d->proto, d->dport, net_lookup(f, &d->addr));
+	d->rule = net_rule(f->slot, d);
 }
 
 /* --- LSM: the task ------------------------------------------------------------------------------------------- */
@@ -58,7 +70,7 @@ int BPF_PROG(net_socket_create, int family, int type, int protocol, int kern, in
 {
 	if (kern)
 		return ret;
-	FILE_ENTER(f, ret);
+	FENCE_ENTER(f, ret);
 	struct detail d = {
 		.op = CORDON_OP_SOCKET,
 		.err = ERR_PERM,
@@ -136,14 +148,12 @@ static __always_inline int net_settle(struct fctx *f, struct detail *d, struct s
 SEC("lsm/socket_connect")
 int BPF_PROG(net_socket_connect, struct socket *sock, struct sockaddr *address, int addrlen, int ret)
 {
-	struct detail d = {
-		.op = CORDON_OP_CONNECT,
-	};
-	struct sock *sk;
+	FENCE_ENTER(f, ret);
+
+	struct detail d = { .op = CORDON_OP_CONNECT };
+	struct sock *sk = sock->sk;
 	int read;
 
-	FILE_ENTER(f, ret);
-	sk = sock->sk;
 	if (!sk)
 		return 0;
 	d.family = sk->__sk_common.skc_family;
@@ -165,14 +175,12 @@ int BPF_PROG(net_socket_connect, struct socket *sock, struct sockaddr *address, 
 SEC("lsm/socket_sendmsg")
 int BPF_PROG(net_socket_sendmsg, struct socket *sock, struct msghdr *msg, int size, int ret)
 {
-	struct detail d = {
-		.op = CORDON_OP_SENDMSG,
-	};
-	struct sock *sk;
+	FENCE_ENTER(f, ret);
+
+	struct detail d = { .op = CORDON_OP_SENDMSG };
+	struct sock *sk = sock->sk;
 	int read = 1;
 
-	FILE_ENTER(f, ret);
-	sk = sock->sk;
 	if (!sk)
 		return 0;
 	d.family = sk->__sk_common.skc_family;
@@ -235,7 +243,7 @@ static __always_inline int unix_settle(struct fctx *f, struct sock *peer, enum c
 SEC("lsm/unix_stream_connect")
 int BPF_PROG(net_unix_stream_connect, struct sock *sock, struct sock *other, struct sock *newsk, int ret)
 {
-	FILE_ENTER(f, ret);
+	FENCE_ENTER(f, ret);
 	return unix_settle(&f, other, CORDON_OP_CONNECT);
 }
 
@@ -244,7 +252,7 @@ int BPF_PROG(net_unix_may_send, struct socket *sock, struct socket *other, int r
 {
 	struct sock *sk;
 
-	FILE_ENTER(f, ret);
+	FENCE_ENTER(f, ret);
 	sk = other->sk;
 	if (!sk)
 		return -ERR_PERM;

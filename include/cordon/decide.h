@@ -99,44 +99,67 @@ DECIDE_INLINE int decide_is_loopback(const struct cordon_addr *a)
 	return !decide_be32(a->b) && !decide_be32(a->b + 4) && !decide_be32(a->b + 8) && w3 <= 1;
 }
 
-DECIDE_INLINE int decide_addr_equal(const struct cordon_addr *a, const struct cordon_addr *b)
-{
-	return a->v6 == b->v6 && decide_be32(a->b) == decide_be32(b->b) &&
-	       decide_be32(a->b + 4) == decide_be32(b->b + 4) &&
-	       decide_be32(a->b + 8) == decide_be32(b->b + 8) &&
-	       decide_be32(a->b + 12) == decide_be32(b->b + 12);
-}
+/* What an address is, whatever the policy says; bits. */
+enum { DECIDE_IS_METADATA = 1, DECIDE_IS_LOOPBACK = 2 };
 
-DECIDE_INLINE int decide_port_in(const struct cordon_ports *p, __u8 proto, __u16 port)
+DECIDE_INLINE __u32 decide_class(const struct cordon_addr *a)
 {
-	return (p->proto == proto || !p->proto) && p->lo <= port && port <= p->hi;
+	return (decide_is_metadata(a) ? DECIDE_IS_METADATA : 0) | (decide_is_loopback(a) ? DECIDE_IS_LOOPBACK : 0);
 }
 
 /*
- * May this fence send to address a, port (host order), by proto? net is the longest prefix of the fence's trie that
+ * The comparisons below are sums of differences, 0 for a match, with one branch at the end: every branch in a loop
+ * doubles what the verifier may have to look at.
+ */
+
+/* 0 when the addresses are equal. */
+DECIDE_INLINE __u32 decide_addr_differs(const struct cordon_addr *a, const struct cordon_addr *b)
+{
+	return (a->v6 ^ b->v6) | (decide_be32(a->b) ^ decide_be32(b->b)) |
+	       (decide_be32(a->b + 4) ^ decide_be32(b->b + 4)) |
+	       (decide_be32(a->b + 8) ^ decide_be32(b->b + 8)) |
+	       (decide_be32(a->b + 12) ^ decide_be32(b->b + 12));
+}
+
+/* 1 when a > b, both below 2^31; else 0. */
+DECIDE_INLINE __u32 decide_above(__u32 a, __u32 b)
+{
+	return (b - a) >> 31;
+}
+
+/* 0 when the range takes in the port for the protocol; a range with proto 0 is for both. */
+DECIDE_INLINE __u32 decide_ports_differ(const struct cordon_ports *p, __u8 proto, __u16 port)
+{
+	return (__u32)p->proto * (p->proto ^ proto) | decide_above(p->lo, port) | decide_above(port, p->hi);
+}
+
+/*
+ * May this fence send to address a of class decide_class(a), port (host order), by proto? net is the longest prefix of the fence's trie that
  * covers a, or NULL; one that merely takes loopback in (0.0.0.0/0) does not open it. CORDON_RULE_NET_LOOPBACK_OK with
  * loopback `fence` is half an answer: the caller must still see that the listener is the fence's own. Only TCP and UDP
  * have a yes.
  */
 DECIDE_INLINE __u32 decide_net(const struct cordon_policy *policy, const struct cordon_addr *a,
-			       __u8 proto, __u16 port, const struct cordon_net *net)
+			       __u32 class, __u8 proto, __u16 port, const struct cordon_net *net)
 {
-	if (decide_is_metadata(a))
+	__u32 loopback = class & DECIDE_IS_LOOPBACK;
+
+	if (class & DECIDE_IS_METADATA)
 		return CORDON_RULE_NET_METADATA;
 	if (proto != DECIDE_TCP && proto != DECIDE_UDP)
 		return CORDON_RULE_NET_DEFAULT;
 	for (int i = 0; i < CORDON_GATEWAYS_MAX; i++) {
 		const struct cordon_gateway *g = &policy->gateway[i];
 
-		if (i < policy->n_gateways && g->port == port && g->proto == proto &&
-		    decide_addr_equal(&g->addr, a))
+		if (!(decide_above(i + 1, policy->n_gateways) | (g->port ^ port) | (g->proto ^ proto) |
+		      decide_addr_differs(&g->addr, a)))
 			return CORDON_RULE_NET_GATEWAY;
 	}
-	for (int i = 0; net && i < CORDON_PORTS_PER_NET; i++)
-		if (i < net->n && decide_port_in(&net->ports[i], proto, port) &&
-		    (net->loopback || !decide_is_loopback(a)))
-			return CORDON_RULE_NET_ALLOW;
-	if (decide_is_loopback(a))
+	if (net && (net->loopback || !loopback))
+		for (int i = 0; i < CORDON_PORTS_PER_NET; i++)
+			if (!(decide_above(i + 1, net->n) | decide_ports_differ(&net->ports[i], proto, port)))
+				return CORDON_RULE_NET_ALLOW;
+	if (loopback)
 		return policy->loopback == CORDON_LOOPBACK_FENCE ||
 				       policy->loopback == CORDON_LOOPBACK_ALLOW ?
 			       CORDON_RULE_NET_LOOPBACK_OK :

@@ -28,6 +28,12 @@ static struct cordon_addr addr(const char *text)
 	return a;
 }
 
+static __u32 rule_of(const struct cordon_policy *policy, const struct cordon_addr *a, __u8 proto, __u16 port,
+		     const struct cordon_net *net)
+{
+	return decide_net(policy, a, decide_class(a), proto, port, net);
+}
+
 static void metadata_in_every_spelling(void **state)
 {
 	static const char *const shut[] = {
@@ -69,7 +75,7 @@ static void metadata_is_never_allowed(void **state)
 		policy.gateway[i] = (struct cordon_gateway){ .addr = a, .port = 80, .proto = DECIDE_TCP };
 	for (unsigned int proto = 0; proto < 256; proto++)
 		for (unsigned int port = 0; port < 65536; port++)
-			assert_int_equal(decide_net(&policy, &a, proto, port, &all), CORDON_RULE_NET_METADATA);
+			assert_int_equal(rule_of(&policy, &a, proto, port, &all), CORDON_RULE_NET_METADATA);
 	assert_true(decide_always(CORDON_RULE_NET_METADATA));
 }
 
@@ -84,7 +90,7 @@ static void an_empty_policy_allows_nothing(void **state)
 			for (unsigned int port = 0; port < 65536; port += 13) {
 				struct cordon_addr a = addr(addresses[i]);
 
-				assert_false(decide_allows(decide_net(&policy, &a, proto, port, NULL)));
+				assert_false(decide_allows(rule_of(&policy, &a, proto, port, NULL)));
 			}
 }
 
@@ -99,10 +105,10 @@ static void the_gateway_is_one_address_port_and_protocol(void **state)
 	for (unsigned int port = 0; port < 65536; port++) {
 		__u32 rule = port == 8800 ? CORDON_RULE_NET_GATEWAY : CORDON_RULE_NET_DEFAULT;
 
-		assert_int_equal(decide_net(&policy, &gw, DECIDE_TCP, port, NULL), rule);
-		assert_int_equal(decide_net(&policy, &mapped, DECIDE_TCP, port, NULL), rule);
-		assert_int_equal(decide_net(&policy, &gw, DECIDE_UDP, port, NULL), CORDON_RULE_NET_DEFAULT);
-		assert_int_equal(decide_net(&policy, &other, DECIDE_TCP, port, NULL), CORDON_RULE_NET_DEFAULT);
+		assert_int_equal(rule_of(&policy, &gw, DECIDE_TCP, port, NULL), rule);
+		assert_int_equal(rule_of(&policy, &mapped, DECIDE_TCP, port, NULL), rule);
+		assert_int_equal(rule_of(&policy, &gw, DECIDE_UDP, port, NULL), CORDON_RULE_NET_DEFAULT);
+		assert_int_equal(rule_of(&policy, &other, DECIDE_TCP, port, NULL), CORDON_RULE_NET_DEFAULT);
 	}
 }
 
@@ -128,10 +134,10 @@ static void loopback_in_every_spelling(void **state)
 			struct cordon_policy policy = { .mode = CORDON_MODE_ENFORCE, .loopback = modes[m].mode };
 			struct cordon_addr a = addr(spellings[i]);
 
-			assert_int_equal(decide_net(&policy, &a, DECIDE_TCP, 80, NULL), modes[m].rule);
-			assert_int_equal(decide_net(&policy, &a, DECIDE_TCP, 80, &wide), modes[m].rule);
-			assert_int_equal(decide_net(&policy, &a, DECIDE_TCP, 80, &narrow), CORDON_RULE_NET_ALLOW);
-			assert_int_equal(decide_net(&policy, &a, DECIDE_TCP, 81, &narrow), modes[m].rule);
+			assert_int_equal(rule_of(&policy, &a, DECIDE_TCP, 80, NULL), modes[m].rule);
+			assert_int_equal(rule_of(&policy, &a, DECIDE_TCP, 80, &wide), modes[m].rule);
+			assert_int_equal(rule_of(&policy, &a, DECIDE_TCP, 80, &narrow), CORDON_RULE_NET_ALLOW);
+			assert_int_equal(rule_of(&policy, &a, DECIDE_TCP, 81, &narrow), modes[m].rule);
 		}
 }
 
@@ -147,7 +153,7 @@ static void ports_and_protocols_of_a_prefix(void **state)
 			int tcp = proto == DECIDE_TCP && ((port >= 10 && port <= 20) || port == 53);
 			int udp = proto == DECIDE_UDP && port == 53;
 
-			assert_int_equal(decide_allows(decide_net(&policy, &a, proto, port, &net)), tcp || udp);
+			assert_int_equal(decide_allows(rule_of(&policy, &a, proto, port, &net)), tcp || udp);
 		}
 }
 
