@@ -5,7 +5,7 @@
 # programs built here run there. Sourced after apt.sh.
 #
 # $CORDON_CACHE/root/KEY.img is an ext4 file system without journal; KEY covers the release, the
-# package list and this file. Guests use it with snapshot=on: it never changes after it was made.
+# package list and the functions below that make the content. Guests use it with snapshot=on: it never changes after it was made.
 
 # Names with | are alternatives: the first that this release has.
 root_packages() {
@@ -87,11 +87,15 @@ root_import() {
 root_choose() {
 	local conf=$1 choice name found
 	local -a chosen=()
+	local -A known=()
+	# One call for all: each takes a second. Its exit code says nothing.
+	while read -r name; do
+		known[$name]=1
+	done < <(root_packages | tr -s '| \n' '\n' | xargs apt-cache -c "$conf" show 2> /dev/null | sed -n 's/^Package: //p')
 	for choice in $(root_packages); do
 		found=
 		for name in ${choice//|/ }; do
-			# Its exit code is 0 for a name that only others mention.
-			if [ -n "$(apt-cache -c "$conf" show --no-all-versions "$name" 2> /dev/null)" ]; then
+			if [ -n "${known[$name]:-}" ]; then
 				found=$name
 				break
 			fi
@@ -148,7 +152,7 @@ umount_safe() {
 # Prints the path of the root image, building it where need be.
 root_resolve() {
 	local key image
-	key=$(apt_codename)-$( (root_packages && cat "$VM_DIR/root.sh") | sha256sum | cut -c 1-12)
+	key=$(apt_codename)-$(declare -f root_packages root_build root_customize root_import | sha256sum | cut -c 1-12)
 	image=$CORDON_CACHE/root/$key.img
 	[ -e "$image" ] || cache_locked root_make "$image" || return 1
 	touch -c "$image" 2> /dev/null # cache_prune looks at it
