@@ -24,6 +24,7 @@ enum {
 	FMODE_WRITE = 2,
 	O_TRUNC = 01000,
 	OVERLAYFS_MAGIC = 0x794c7630,
+	PROC_MAGIC = 0x9fa0,
 	ATTR_JUDGED = 1 << 0 | 1 << 1 | 1 << 2 | 1 << 7 | 1 << 8 | 1 << 16 | 1 << 17,
 	/* MODE, UID, GID, ATIME_SET, MTIME_SET, TIMES_SET, TOUCH; size is judged by the truncate hooks */
 	ATTR_OWNER = 1 << 1 | 1 << 2,
@@ -213,6 +214,48 @@ static __always_inline int change_read_denied(struct fctx *f, struct dentry *den
 	return decide_allows(d->rule) ? 0 : settle(f, d, CORDON_TYPE_FILE);
 }
 
+struct proc_question {
+	const struct dentry *dentry;
+	__u64 fence_id;
+};
+
+/* The first eight bytes of a name as a number. */
+#define NAME8(a, b, c, d, e, f, g, h)                                                                      \
+	((__u64)(a) | (__u64)(b) << 8 | (__u64)(c) << 16 | (__u64)(d) << 24 | (__u64)(e) << 32 | (__u64)(f) << 40 | \
+	 (__u64)(g) << 48 | (__u64)(h) << 56)
+
+/*
+ * Is this a file of procfs that shows or changes the memory of a process outside the fence? The kernel asks
+ * ptrace_access_check for these, but newer ones let CAP_PERFMON overrule what it says (mm_access()).
+ */
+noinline int proc_memory_outside(struct proc_question *q)
+{
+	const struct inode *inode;
+	const struct proc_inode *proc;
+	const struct hlist_node *node;
+	const struct task_struct *task;
+	char name[16] = {};
+	__u64 n;
+
+	if (!q)
+		return 1;
+	bpf_probe_read_kernel_str(name, sizeof(name), CORE_READ_OF(q->dentry, d_name.name));
+	__builtin_memcpy(&n, name, sizeof(n));
+	if (n != NAME8('e', 'n', 'v', 'i', 'r', 'o', 'n', 0) && n != NAME8('m', 'a', 'p', 's', 0, 0, 0, 0) &&
+	    n != NAME8('s', 'm', 'a', 'p', 's', 0, 0, 0) && n != NAME8('s', 'm', 'a', 'p', 's', '_', 'r', 'o') &&
+	    n != NAME8('n', 'u', 'm', 'a', '_', 'm', 'a', 'p') && n != NAME8('a', 'u', 'x', 'v', 0, 0, 0, 0) &&
+	    n != NAME8('p', 'a', 'g', 'e', 'm', 'a', 'p', 0) && n != NAME8('m', 'e', 'm', 0, 0, 0, 0, 0) &&
+	    n != NAME8('c', 'l', 'e', 'a', 'r', '_', 'r', 'e'))
+		return 0;
+	inode = CORE_READ_OF(q->dentry, d_inode);
+	proc = (void *)inode - bpf_core_field_offset(struct proc_inode, vfs_inode);
+	node = BPF_CORE_READ(proc, pid, tasks[0].first);
+	if (!node) /* no process (any more): nothing to show */
+		return 0;
+	task = (void *)node - bpf_core_field_offset(struct task_struct, pid_links);
+	return task_outside(task, q->fence_id);
+}
+
 SEC("lsm/file_open")
 int BPF_PROG(file_open, struct file *file, int ret)
 {
@@ -224,6 +267,18 @@ int BPF_PROG(file_open, struct file *file, int ret)
 	struct detail d = { .flags = file->f_flags };
 	bool write = file->f_mode & FMODE_WRITE || d.flags & O_TRUNC;
 
+	if (dentry->d_sb->s_magic == PROC_MAGIC) {
+		struct proc_question question = { .dentry = dentry, .fence_id = f.fence->id };
+
+		if (proc_memory_outside(&question)) {
+			d.rule = CORDON_RULE_GUARD_PTRACE;
+			d.err = ERR_ACCES;
+			d.op = write ? CORDON_OP_OPEN_WRITE : CORDON_OP_OPEN_READ;
+			d.dentry = dentry;
+			d.mnt = file->f_path.mnt;
+			return settle(&f, &d, CORDON_TYPE_FILE);
+		}
+	}
 	if (write) {
 		d.rule = write_rule(&f, dentry, true);
 		d.err = ERR_ROFS;

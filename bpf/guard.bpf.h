@@ -13,18 +13,6 @@ enum {
 	CLONE_INTO_CGROUP_BIT = 33,
 };
 
-/* Is a task outside the fence of the current one? */
-static __always_inline bool outside(struct task_struct *task, const struct fctx *f)
-{
-	struct task_struct *leader = task->group_leader;
-	struct cordon_task *mark = bpf_task_storage_get(&cordon_tasks, leader, 0, 0);
-	struct mark_search search = { .task = leader };
-
-	if (mark)
-		return mark->fence_id != f->fence->id;
-	return task_mark_search(&search) != 1 || search.mark.fence_id != f->fence->id;
-}
-
 SEC("lsm/ptrace_access_check")
 int BPF_PROG(guard_ptrace, struct task_struct *child, unsigned int mode, int ret)
 {
@@ -37,7 +25,7 @@ int BPF_PROG(guard_ptrace, struct task_struct *child, unsigned int mode, int ret
 		.silent = !!(mode & PTRACE_MODE_NOAUDIT),
 	};
 
-	if (!outside(child, &f))
+	if (!task_outside(child, f.fence->id))
 		return 0;
 	d.target_pid = child->tgid;
 	return settle(&f, &d, CORDON_TYPE_GUARD);
@@ -56,7 +44,7 @@ int BPF_PROG(guard_task_kill, struct task_struct *target, void *info, int sig, c
 	};
 
 	/* A signal that the kernel itself sends (SI_KERNEL and above: info is 1) is not the task's doing. */
-	if ((long)info == 1 || !outside(target, &f))
+	if ((long)info == 1 || !task_outside(target, f.fence->id))
 		return 0;
 	d.target_pid = target->tgid;
 	return settle(&f, &d, CORDON_TYPE_GUARD);
@@ -195,7 +183,6 @@ int fence_resolve(struct bpf_iter__task_file *ctx)
 	if (!inode)
 		return 0;
 	object.fd = ctx->fd;
-	object.tgid = task->tgid;
 	object.ino = inode->i_ino;
 	object.dev = inode->i_sb->s_dev;
 	object.generation = inode->i_generation;

@@ -164,6 +164,14 @@ static __always_inline enum fence_answer fence_of_current(struct fctx *f)
 	return fence_of_marked(leader, f);
 }
 
+/* Is a task outside the fence with this id? Takes an address that is only read through probes. */
+static __always_inline bool task_outside(const struct task_struct *task, __u64 fence_id)
+{
+	struct mark_search search = { .task = BPF_CORE_READ(task, group_leader) };
+
+	return task_mark_search(&search) != 1 || search.mark.fence_id != fence_id;
+}
+
 /* Begins a hook: passes on a denial, leaves at once outside fences, denies where the fence cannot be asked. */
 #define FENCE_ENTER(f, ret)                                     \
 	struct fctx f;                                         \

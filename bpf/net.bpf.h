@@ -17,6 +17,7 @@ enum {
 	AF_UNIX = 1,
 	AF_INET = 2,
 	AF_INET6 = 10,
+	AF_PACKET = 17,
 	SOCK_STREAM = 1,
 	ADDR4_LEN = 8, /* bytes of sockaddr_in up to the address */
 	ADDR6_LEN = 24,
@@ -79,6 +80,8 @@ int BPF_PROG(net_socket_create, int family, int type, int protocol, int kern, in
 		.proto = protocol,
 	};
 
+	if (family == AF_PACKET) /* an Ethernet type, in network order */
+		d.proto = bpf_ntohs(protocol);
 	d.rule = decide_socket(family, type, protocol);
 	if (decide_allows(d.rule) && !task_in_cgroup(&f))
 		d.rule = CORDON_RULE_NET_CGROUP;

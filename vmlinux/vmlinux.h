@@ -48,8 +48,18 @@ struct upid {
 	int nr;
 };
 
+/* Lists. */
+struct hlist_node {
+	struct hlist_node *next;
+};
+
+struct hlist_head {
+	struct hlist_node *first;
+};
+
 struct pid {
 	unsigned int level;
+	struct hlist_head tasks[4]; /* by enum pid_type: PIDTYPE_PID is 0 */
 	struct upid numbers[1];
 };
 
@@ -70,6 +80,12 @@ struct inode {
 	unsigned long i_ino;
 	__u32 i_rdev;
 	__u32 i_generation;
+};
+
+/* fs/proc/internal.h: whose process an inode of procfs shows. */
+struct proc_inode {
+	struct pid *pid;
+	struct inode vfs_inode;
 };
 
 struct dentry {
@@ -126,6 +142,7 @@ struct task_struct {
 	const struct cred *real_cred;
 	struct css_set *cgroups;
 	struct pid *thread_pid;
+	struct hlist_node pid_links[4];
 	struct mm_struct *mm;
 	struct fs_struct *fs;
 	int pid;
@@ -136,14 +153,6 @@ struct task_struct {
 };
 
 /* Task-local storage, for the look-up of last resort in identity.bpf.h. */
-struct hlist_node {
-	struct hlist_node *next;
-};
-
-struct hlist_head {
-	struct hlist_node *first;
-};
-
 struct bpf_map {
 	__u32 id;
 };

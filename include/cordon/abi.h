@@ -167,9 +167,7 @@ struct cordon_object {
 	__u32 dev;
 	__u32 generation;
 	__u32 fd;
-	__u32 tgid;
 	__u32 mode; /* i_mode */
-	__u32 pad;
 };
 
 /* Bits of cordon_event.net_flags and .path_flags. */

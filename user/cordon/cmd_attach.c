@@ -53,7 +53,7 @@ struct attach {
 static pid_t cgroup_first_pid(const struct host_cgroup *cgroup)
 {
 	_cleanup_fclose_ FILE *f = NULL;
-	char path[PATH_MAX];
+	char path[PATH_MAX + 16];
 	int pid;
 
 	snprintf(path, sizeof(path), "%s/cgroup.procs", cgroup->path);

@@ -179,6 +179,7 @@ void stream_emit(struct stream *stream, enum cordon_op op, int64_t value, const 
 	event_make(stream->event, op, enforce_fence_info(stream->fence), enforce_fence_policy(stream->fence),
 		   number_take(stream), detail);
 	stream->event->value = value;
+	stream->started |= op == CORDON_OP_START;
 	stream_see(stream, stream->event);
 }
 
@@ -211,7 +212,8 @@ void stream_end(struct stream *stream, const char *detail)
 
 	if (stream->fence) {
 		stream_pump(stream, 0);
-		stream_emit(stream, CORDON_OP_END, 0, detail);
+		if (stream->started)
+			stream_emit(stream, CORDON_OP_END, 0, detail);
 		stream_pump(stream, 0);
 		while (event_tracker_finish(&stream->tracker, enforce_fence_state(stream->fence)->seq, &gap))
 			stream_gap(stream, &gap);

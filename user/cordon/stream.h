@@ -11,6 +11,7 @@ struct stream {
 	bool owned;
 	enum event_format format;
 	bool color;
+	bool started; /* the fence has been announced */
 	bool failed; /* a write failed; said once */
 	struct event_context context;
 	struct enforce_fence *fence; /* borrowed */

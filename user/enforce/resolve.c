@@ -42,7 +42,7 @@ int enforce_iterate(int prog_fd, struct error *error)
 static void take(const struct cordon_object *object, const int *fds, size_t n, struct cordon_object *objects)
 {
 	for (size_t i = 0; i < n; i++)
-		if ((uint32_t)fds[i] == object->fd && object->tgid == (uint32_t)getpid())
+		if ((uint32_t)fds[i] == object->fd)
 			objects[i] = *object;
 }
 

@@ -33,11 +33,15 @@
 
 #include "enforce/internal.h"
 
-enum { SELFTEST_TIMEOUT_MS = 20000 };
+enum {
+	SELFTEST_TIMEOUT_MS = 20000,
+	ARENA_DIR_MAX = 64,
+	ARENA_PATH_MAX = ARENA_DIR_MAX + 8, /* fits into a sockaddr_un */
+};
 
 /* What the attempts act on; made by the parent, outside the fence. */
 struct arena {
-	char dir[64];
+	char dir[ARENA_DIR_MAX];
 	int write_fd;  /* f, open for writing from before */
 	int read_fd;   /* f, open for reading */
 	int stream_fd; /* listens at s */
@@ -47,7 +51,7 @@ struct arena {
 
 static const char *at(const struct arena *arena, const char *name)
 {
-	static char path[128];
+	static char path[ARENA_PATH_MAX];
 
 	snprintf(path, sizeof(path), "%s/%s", arena->dir, name);
 	return path;
@@ -83,7 +87,7 @@ static int try_utimes(const struct arena *a) { return result(utimensat(AT_FDCWD,
 
 static int try_link(const struct arena *a)
 {
-	char from[128];
+	char from[ARENA_PATH_MAX];
 
 	snprintf(from, sizeof(from), "%s", at(a, "f"));
 	return result(link(from, at(a, "new")));
@@ -91,7 +95,7 @@ static int try_link(const struct arena *a)
 
 static int try_rename(const struct arena *a)
 {
-	char from[128];
+	char from[ARENA_PATH_MAX];
 
 	snprintf(from, sizeof(from), "%s", at(a, "f"));
 	return result(rename(from, at(a, "new")));
@@ -237,13 +241,28 @@ static int reach_unix(int type, const char *path)
 {
 	struct sockaddr_un sun = { .sun_family = AF_UNIX };
 
-	snprintf(sun.sun_path, sizeof(sun.sun_path), "%s", path);
+	snprintf(sun.sun_path, ARENA_PATH_MAX, "%s", path);
 	return reach(type, &sun, sizeof(sun), type == SOCK_DGRAM);
 }
 
 static int try_unix_stream(const struct arena *a) { return reach_unix(SOCK_STREAM, at(a, "s")); }
 static int try_unix_dgram(const struct arena *a) { return reach_unix(SOCK_DGRAM, at(a, "t")); }
 static int try_ptrace(const struct arena *a) { return result(ptrace(PTRACE_SEIZE, a->parent, 0, 0)); }
+
+/* Newer kernels let CAP_PERFMON overrule what ptrace_access_check says of this file, so its opening is judged. */
+static int try_environ(const struct arena *a)
+{
+	char path[32];
+	int fd, err;
+
+	snprintf(path, sizeof(path), "/proc/%d/environ", a->parent);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	err = result(fd);
+	if (fd >= 0)
+		close(fd);
+	return err;
+}
+
 static int try_kill(const struct arena *a) { return result(kill(a->parent, 0)); }
 
 static int try_bpf(const struct arena *a)
@@ -305,6 +324,7 @@ static const struct probe probes[] = {
 	{ "connect to a unix socket outside", "net_unix_stream_connect", try_unix_stream, EPERM, true },
 	{ "send to a unix socket outside", "net_unix_may_send", try_unix_dgram, EPERM, true },
 	{ "ptrace", "guard_ptrace", try_ptrace, EPERM, true },
+	{ "reading another process's environment", "file_open", try_environ, EACCES, true },
 	{ "kill", "guard_task_kill", try_kill, EPERM, true },
 	{ "bpf()", "guard_bpf", try_bpf, EPERM, true },
 	{ "metadata service", "the network programs", try_metadata, EPERM, false },
