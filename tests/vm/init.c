@@ -41,9 +41,9 @@
 #include <unistd.h>
 
 #define DEBUG_EXIT_PORT 0xf4 /* the host's isa-debug-exit device */
-#define DEVICE_WAIT_MS	10000
-#define CODE_TIMEOUT	(-2)
-#define JOB_MAX_BYTES	(1 << 20)
+#define DEVICE_WAIT_MS 10000
+#define CODE_TIMEOUT (-2)
+#define JOB_MAX_BYTES (1 << 20)
 
 static char job[JOB_MAX_BYTES];
 static size_t job_bytes;
@@ -199,8 +199,7 @@ static bool mount_disk(const char *serial, const char *target, unsigned long fla
 {
 	char name[64], device[80];
 
-	if (!(wait ? device_wait : device_find)("/sys/block", "serial", serial, name,
-						 sizeof(name)))
+	if (!(wait ? device_wait : device_find)("/sys/block", "serial", serial, name, sizeof(name)))
 		return false;
 	snprintf(device, sizeof(device), "/dev/%s", name);
 	mount_or_fail(device, target, "ext4", flags, NULL);
@@ -352,9 +351,11 @@ static int run_program(char *const argv[], int out)
 /* Modules that tests use as controls; those that this kernel lacks are passed over. */
 static void insert_test_modules(void)
 {
-	static char *const argv[] = { "/sbin/modprobe", "-qab",	  "overlay", "sctp",   "vsock_loopback",
-				      "veth",		"dummy",  "tun",     "bridge", "br_netfilter",
-				      "nf_tables",	"fuse",	  NULL };
+	static char *const argv[] = {
+		"/sbin/modprobe", "-qab",  "overlay", "sctp",	"vsock_loopback",
+		"veth",		  "dummy", "tun",     "bridge", "br_netfilter",
+		"nf_tables",	  "fuse",  NULL
+	};
 
 	run_program(argv, -1);
 	chmod("/dev/net/tun", 0666);
@@ -473,8 +474,11 @@ static long long uptime_ms(void)
 /* For whoever wonders where a command hangs: the processes, and in the kernel log the blocked ones. */
 static void show_hang(int port)
 {
-	char *const argv[] = { "/bin/ps", "-N",  "--ppid", "2", "-p", "2",
-			       "-wwo",	  "pid,ppid,user:10,stat,etimes,wchan:24,args", NULL };
+	char *const argv[] = { "/bin/ps", "-N",
+			       "--ppid",  "2",
+			       "-p",	  "2",
+			       "-wwo",	  "pid,ppid,user:10,stat,etimes,wchan:24,args",
+			       NULL };
 	static const char title[] = "\nvm: time is up; the guest's processes:\n";
 
 	write_all(port, title, sizeof(title) - 1);
