@@ -23,10 +23,10 @@
 #define branch_barrier() asm volatile("")
 
 /* BPF_CORE_READ from a pointer that lies in a structure of ours, which must not be relocated with the rest. */
-#define CORE_READ_OF(pointer, ...)                      \
-	({                                              \
-		__typeof__(pointer) p_ = (pointer);     \
-		BPF_CORE_READ(p_, __VA_ARGS__);         \
+#define CORE_READ_OF(pointer, ...)                  \
+	({                                          \
+		__typeof__(pointer) p_ = (pointer); \
+		BPF_CORE_READ(p_, __VA_ARGS__);     \
 	})
 
 enum {
@@ -116,7 +116,8 @@ struct fctx {
 	const struct cordon_fence *fence;
 	const struct cordon_policy *policy;
 	struct cordon_state *state;
-	struct cordon_task *task; /* identity of the current task in its storage; NULL in cgroup programs */
+	struct cordon_task
+		*task; /* identity of the current task in its storage; NULL in cgroup programs */
 	__u32 slot;
 	__u32 tag;
 };

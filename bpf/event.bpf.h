@@ -11,7 +11,7 @@
 enum {
 	NAMES_SIZE = 16384, /* a power of two, for masking; holds CORDON_EVENT_NAMES_MAX */
 	NAME_MAX_BYTES = 256,
-	SCRATCH_DEPTH = 4, /* programs that can interrupt each other on one CPU */
+	SCRATCH_DEPTH = 4,  /* programs that can interrupt each other on one CPU */
 	WAKE_BYTES = 16384, /* waiting for less than this wakes nobody: readers poll */
 	PATH_STEPS_MAX = 2048,
 };
@@ -95,8 +95,8 @@ static long path_step(__u32 i, struct path_walk *w)
 	}
 	n = -1;
 	if (w->off - w->start <= CORDON_PATH_MAX - NAME_MAX_BYTES)
-		n = bpf_probe_read_kernel_str(w->s->names + (w->off & (NAMES_SIZE - 1)), NAME_MAX_BYTES,
-					      CORE_READ_OF(w->dentry, d_name.name));
+		n = bpf_probe_read_kernel_str(w->s->names + (w->off & (NAMES_SIZE - 1)),
+					      NAME_MAX_BYTES, CORE_READ_OF(w->dentry, d_name.name));
 	if (n <= 0) {
 		w->flags |= CORDON_PATH_TRUNCATED;
 		return 1;
@@ -221,7 +221,8 @@ noinline int event_unix(__u32 depth, __u32 off, struct detail *d)
 	if (!addr || !take || take > 108)
 		return 0;
 	if (bpf_probe_read_kernel(s->names + (off & (NAMES_SIZE - 1)), take,
-				  (void *)addr + bpf_core_field_offset(struct unix_address, name) + 2))
+				  (void *)addr + bpf_core_field_offset(struct unix_address, name) +
+					  2))
 		return 0;
 	return take;
 }
@@ -286,8 +287,8 @@ static __always_inline void event_deliver(struct fctx *f, struct scratch *s, __u
 }
 
 /* Numbers, fills and delivers one record. d is plain memory: this is part of settle_slot(). */
-static __always_inline void event_fill(struct fctx *f, __u32 depth, struct scratch *s, struct detail *d,
-				       __u8 verdict, __u8 type)
+static __always_inline void event_fill(struct fctx *f, __u32 depth, struct scratch *s,
+				       struct detail *d, __u8 verdict, __u8 type)
 {
 	__u64 seq = __sync_fetch_and_add(&f->state->seq, 1) + 1;
 	struct cordon_event *e = &s->event;
@@ -364,7 +365,8 @@ noinline int settle_slot(__u32 slot, struct detail *d, __u32 type)
 static __always_inline int settle(struct fctx *f, struct detail *d, __u32 type)
 {
 	/* What is allowed is reported when it opens a way out, not for each use of it. */
-	if (decide_allows(d->rule) && (d->silent || d->op != CORDON_OP_CONNECT || !f->policy->report_allow))
+	if (decide_allows(d->rule) &&
+	    (d->silent || d->op != CORDON_OP_CONNECT || !f->policy->report_allow))
 		return 0;
 	if (!settle_slot(f->slot, d, type))
 		return 0;

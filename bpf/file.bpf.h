@@ -117,8 +117,8 @@ noinline int root_walk_on(struct root_walk *from)
  * for the slow walk. The loop ends in its only backward jump, a conditional one: 6.1 refuses a loop that is closed
  * by falling through. Everything that could split the verifier's states comes after it.
  */
-static noinline __u32 root_flags(const struct fctx *f, struct dentry *dentry, const struct vfsmount *mnt,
-				 __u32 want)
+static noinline __u32 root_flags(const struct fctx *f, struct dentry *dentry,
+				 const struct vfsmount *mnt, __u32 want)
 {
 	struct root_walk rest = { .tag = f->tag, .want = want };
 	const struct cordon_policy *policy = f->policy;
@@ -141,7 +141,8 @@ static noinline __u32 root_flags(const struct fctx *f, struct dentry *dentry, co
 		asm volatile("" : "+r"(left));
 	} while (left);
 	if (inode) {
-		found = root_lookup(inode->i_ino, inode->i_sb->s_dev, inode->i_generation, f->tag) & want;
+		found = root_lookup(inode->i_ino, inode->i_sb->s_dev, inode->i_generation, f->tag) &
+			want;
 		if (found)
 			return found;
 	}
@@ -167,7 +168,8 @@ static __always_inline bool overlay_inner(const struct fctx *f)
 /* Before an operation on an overlay is let through: remember under whose credentials it will be carried out. */
 static noinline int overlay_note(struct fctx *f, struct super_block *sb)
 {
-	if (f->task && sb->s_magic == OVERLAYFS_MAGIC && bpf_core_field_exists(struct ovl_fs, creator_cred)) {
+	if (f->task && sb->s_magic == OVERLAYFS_MAGIC &&
+	    bpf_core_field_exists(struct ovl_fs, creator_cred)) {
 		const struct ovl_fs *ovl = sb->s_fs_info;
 
 		f->task->overlay_cred = (__u64)BPF_CORE_READ(ovl, creator_cred);
@@ -220,9 +222,9 @@ struct proc_question {
 };
 
 /* The first eight bytes of a name as a number. */
-#define NAME8(a, b, c, d, e, f, g, h)                                                                      \
-	((__u64)(a) | (__u64)(b) << 8 | (__u64)(c) << 16 | (__u64)(d) << 24 | (__u64)(e) << 32 | (__u64)(f) << 40 | \
-	 (__u64)(g) << 48 | (__u64)(h) << 56)
+#define NAME8(a, b, c, d, e, f, g, h)                                                            \
+	((__u64)(a) | (__u64)(b) << 8 | (__u64)(c) << 16 | (__u64)(d) << 24 | (__u64)(e) << 32 | \
+	 (__u64)(f) << 40 | (__u64)(g) << 48 | (__u64)(h) << 56)
 
 /*
  * Is this a file of procfs that shows or changes the memory of a process outside the fence? The kernel asks
@@ -241,10 +243,14 @@ noinline int proc_memory_outside(struct proc_question *q)
 		return 1;
 	bpf_probe_read_kernel_str(name, sizeof(name), CORE_READ_OF(q->dentry, d_name.name));
 	__builtin_memcpy(&n, name, sizeof(n));
-	if (n != NAME8('e', 'n', 'v', 'i', 'r', 'o', 'n', 0) && n != NAME8('m', 'a', 'p', 's', 0, 0, 0, 0) &&
-	    n != NAME8('s', 'm', 'a', 'p', 's', 0, 0, 0) && n != NAME8('s', 'm', 'a', 'p', 's', '_', 'r', 'o') &&
-	    n != NAME8('n', 'u', 'm', 'a', '_', 'm', 'a', 'p') && n != NAME8('a', 'u', 'x', 'v', 0, 0, 0, 0) &&
-	    n != NAME8('p', 'a', 'g', 'e', 'm', 'a', 'p', 0) && n != NAME8('m', 'e', 'm', 0, 0, 0, 0, 0) &&
+	if (n != NAME8('e', 'n', 'v', 'i', 'r', 'o', 'n', 0) &&
+	    n != NAME8('m', 'a', 'p', 's', 0, 0, 0, 0) &&
+	    n != NAME8('s', 'm', 'a', 'p', 's', 0, 0, 0) &&
+	    n != NAME8('s', 'm', 'a', 'p', 's', '_', 'r', 'o') &&
+	    n != NAME8('n', 'u', 'm', 'a', '_', 'm', 'a', 'p') &&
+	    n != NAME8('a', 'u', 'x', 'v', 0, 0, 0, 0) &&
+	    n != NAME8('p', 'a', 'g', 'e', 'm', 'a', 'p', 0) &&
+	    n != NAME8('m', 'e', 'm', 0, 0, 0, 0, 0) &&
 	    n != NAME8('c', 'l', 'e', 'a', 'r', '_', 'r', 'e'))
 		return 0;
 	inode = CORE_READ_OF(q->dentry, d_inode);
@@ -286,7 +292,8 @@ int BPF_PROG(file_open, struct file *file, int ret)
 	}
 	if ((!write || decide_allows(d.rule)) && file->f_mode & FMODE_READ &&
 	    f.policy->root_flags & CORDON_ROOT_READ_DENY) {
-		d.rule = decide_read(root_flags(&f, dentry, file->f_path.mnt, CORDON_ROOT_READ_DENY));
+		d.rule = decide_read(
+			root_flags(&f, dentry, file->f_path.mnt, CORDON_ROOT_READ_DENY));
 		d.err = ERR_ACCES;
 		d.op = CORDON_OP_OPEN_READ;
 	}
@@ -421,7 +428,8 @@ int BPF_PROG(file_path_rename, const struct path *old_dir, struct dentry *old_de
 }
 
 /* The object itself changes. */
-static __always_inline int change_path(int ret, const struct path *path, enum cordon_op op, __u32 flags)
+static __always_inline int change_path(int ret, const struct path *path, enum cordon_op op,
+				       __u32 flags)
 {
 	FENCE_ENTER(f, ret);
 	struct detail d = {
@@ -480,13 +488,14 @@ static __always_inline int change_attr(int ret, struct dentry *dentry, const str
 	if (!(valid & ATTR_JUDGED))
 		return ret;
 	return change_dentry(ret, dentry,
-			     valid & ATTR_OWNER ? CORDON_OP_CHOWN :
-			     valid & ATTR_MODE	? CORDON_OP_CHMOD :
-						  CORDON_OP_UTIMES);
+			     valid & ATTR_OWNER	 ? CORDON_OP_CHOWN
+			     : valid & ATTR_MODE ? CORDON_OP_CHMOD
+						 : CORDON_OP_UTIMES);
 }
 
 SEC("lsm/inode_setattr")
-int BPF_PROG(file_inode_setattr, void *idmap, struct dentry *dentry, const struct iattr *attr, int ret)
+int BPF_PROG(file_inode_setattr, void *idmap, struct dentry *dentry, const struct iattr *attr,
+	     int ret)
 {
 	return change_attr(ret, dentry, attr);
 }
@@ -512,7 +521,8 @@ int BPF_PROG(file_inode_removexattr, void *idmap, struct dentry *dentry, const c
 }
 
 SEC("lsm/inode_set_acl")
-int BPF_PROG(file_inode_set_acl, void *idmap, struct dentry *dentry, const char *name, void *acl, int ret)
+int BPF_PROG(file_inode_set_acl, void *idmap, struct dentry *dentry, const char *name, void *acl,
+	     int ret)
 {
 	return change_dentry(ret, dentry, CORDON_OP_SETXATTR);
 }

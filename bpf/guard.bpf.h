@@ -32,8 +32,8 @@ int BPF_PROG(guard_ptrace, struct task_struct *child, unsigned int mode, int ret
 }
 
 SEC("lsm/task_kill")
-int BPF_PROG(guard_task_kill, struct task_struct *target, void *info, int sig, const struct cred *cred,
-	     int ret)
+int BPF_PROG(guard_task_kill, struct task_struct *target, void *info, int sig,
+	     const struct cred *cred, int ret)
 {
 	FENCE_ENTER(f, ret);
 	struct detail d = {
@@ -111,7 +111,10 @@ int BPF_PROG(fence_bprm_check, struct linux_binprm *bprm, int ret)
 		return ret;
 	answer = fence_of_current(&f);
 	if (answer == UNFENCED)
-		return !cordon_enter_failed || task_enter(task, BPF_CORE_READ(task, cgroups, dfl_cgrp)) ? 0 : -ERR_PERM;
+		return !cordon_enter_failed ||
+				       task_enter(task, BPF_CORE_READ(task, cgroups, dfl_cgrp))
+			       ? 0
+			       : -ERR_PERM;
 	if (answer == BROKEN)
 		return -ERR_PERM;
 	return task_mark(task, f.slot, f.fence->id) ? 0 : -ERR_NOMEM;

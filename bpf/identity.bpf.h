@@ -173,14 +173,14 @@ static __always_inline bool task_outside(const struct task_struct *task, __u64 f
 }
 
 /* Begins a hook: passes on a denial, leaves at once outside fences, denies where the fence cannot be asked. */
-#define FENCE_ENTER(f, ret)                                     \
-	struct fctx f;                                         \
-	do {                                                   \
-		enum fence_answer answer_;                     \
-		if (ret)                                       \
-			return ret;                            \
-		answer_ = fence_of_current(&f);                \
-		if (answer_ != FENCED)                         \
+#define FENCE_ENTER(f, ret)                                       \
+	struct fctx f;                                            \
+	do {                                                      \
+		enum fence_answer answer_;                        \
+		if (ret)                                          \
+			return ret;                               \
+		answer_ = fence_of_current(&f);                   \
+		if (answer_ != FENCED)                            \
 			return answer_ == BROKEN ? -ERR_PERM : 0; \
 	} while (0)
 

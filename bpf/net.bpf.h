@@ -103,8 +103,8 @@ static noinline bool socket_own(const struct fctx *f, struct sock *sk)
  * Reads a socket address from kernel memory. 0: filled; 1: it names nothing (AF_UNSPEC and the like); -1: it is of
  * no family that can be judged.
  */
-static __always_inline int addr_read(struct detail *d, const void *address, int len, __u16 sk_family,
-				     bool unspec_is_inet)
+static __always_inline int addr_read(struct detail *d, const void *address, int len,
+				     __u16 sk_family, bool unspec_is_inet)
 {
 	__u8 raw[ADDR6_LEN] = {};
 	__u16 family;
@@ -149,7 +149,8 @@ static __always_inline int net_settle(struct fctx *f, struct detail *d, struct s
 }
 
 SEC("lsm/socket_connect")
-int BPF_PROG(net_socket_connect, struct socket *sock, struct sockaddr *address, int addrlen, int ret)
+int BPF_PROG(net_socket_connect, struct socket *sock, struct sockaddr *address, int addrlen,
+	     int ret)
 {
 	FENCE_ENTER(f, ret);
 
@@ -161,7 +162,8 @@ int BPF_PROG(net_socket_connect, struct socket *sock, struct sockaddr *address, 
 		return 0;
 	d.family = sk->__sk_common.skc_family;
 	d.proto = sk->sk_protocol;
-	if (d.family == AF_UNIX) /* judged by unix_stream_connect and unix_may_send, on the peer found */
+	if (d.family ==
+	    AF_UNIX) /* judged by unix_stream_connect and unix_may_send, on the peer found */
 		return 0;
 	if (d.family == AF_INET || d.family == AF_INET6) {
 		read = addr_read(&d, address, addrlen, d.family, false);
@@ -235,16 +237,18 @@ static __always_inline int unix_settle(struct fctx *f, struct sock *peer, enum c
 	if (f->policy->root_flags & CORDON_ROOT_UNIX) {
 		struct inode *inode = BPF_CORE_READ(u, path.dentry, d_inode);
 
-		if (inode && root_lookup(BPF_CORE_READ(inode, i_ino), BPF_CORE_READ(inode, i_sb, s_dev),
-					 BPF_CORE_READ(inode, i_generation), f->tag) &
-				     CORDON_ROOT_UNIX)
+		if (inode &&
+		    root_lookup(BPF_CORE_READ(inode, i_ino), BPF_CORE_READ(inode, i_sb, s_dev),
+				BPF_CORE_READ(inode, i_generation), f->tag) &
+			    CORDON_ROOT_UNIX)
 			d.rule = CORDON_RULE_NET_UNIX_OK;
 	}
 	return settle(f, &d, CORDON_TYPE_NET);
 }
 
 SEC("lsm/unix_stream_connect")
-int BPF_PROG(net_unix_stream_connect, struct sock *sock, struct sock *other, struct sock *newsk, int ret)
+int BPF_PROG(net_unix_stream_connect, struct sock *sock, struct sock *other, struct sock *newsk,
+	     int ret)
 {
 	FENCE_ENTER(f, ret);
 	return unix_settle(&f, other, CORDON_OP_CONNECT);
@@ -323,7 +327,8 @@ static __always_inline bool listener_own(struct bpf_sock_addr *ctx, const struct
 	return own;
 }
 
-static __always_inline int sock_addr_settle(struct bpf_sock_addr *ctx, struct fctx *f, struct detail *d)
+static __always_inline int sock_addr_settle(struct bpf_sock_addr *ctx, struct fctx *f,
+					    struct detail *d)
 {
 	bool quiet = !cordon_degraded;
 
@@ -331,7 +336,8 @@ static __always_inline int sock_addr_settle(struct bpf_sock_addr *ctx, struct fc
 	d->proto = ctx->protocol;
 	d->dport = bpf_ntohs((__u16)ctx->user_port);
 	net_judge(f, d);
-	if (d->rule == CORDON_RULE_NET_LOOPBACK_OK && f->policy->loopback == CORDON_LOOPBACK_FENCE) {
+	if (d->rule == CORDON_RULE_NET_LOOPBACK_OK &&
+	    f->policy->loopback == CORDON_LOOPBACK_FENCE) {
 		quiet = false;
 		if (!listener_own(ctx, f, d))
 			d->rule = CORDON_RULE_NET_LOOPBACK;
@@ -497,7 +503,8 @@ int net_egress(struct __sk_buff *skb)
 	if (packet_read(skb, &d))
 		net_judge(&f, &d);
 	else
-		d.rule = decide_is_metadata(&d.addr) ? CORDON_RULE_NET_METADATA : CORDON_RULE_NET_DEFAULT;
+		d.rule = decide_is_metadata(&d.addr) ? CORDON_RULE_NET_METADATA
+						     : CORDON_RULE_NET_DEFAULT;
 	if (decide_allows(d.rule))
 		return CGROUP_ALLOW;
 	return settle(&f, &d, CORDON_TYPE_NET) ? CGROUP_DENY : CGROUP_ALLOW;

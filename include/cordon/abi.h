@@ -15,14 +15,14 @@
 #define CORDON_ABI_VERSION 1
 
 /* Ceilings; docs/limits.md says what happens at each. */
-#define CORDON_FENCES_MAX 256	   /* fences at a time on one node */
-#define CORDON_ROOTS_MAX 65536	   /* file roots of all fences together */
-#define CORDON_NETS_MAX 65536	   /* network prefixes of all fences together */
-#define CORDON_PORTS_PER_NET 8	   /* protocol/port ranges that share one prefix */
-#define CORDON_GATEWAYS_MAX 4	   /* gateway addresses of one fence */
-#define CORDON_WALK_MAX 16384	   /* directories between an object and the root of its file system */
-#define CORDON_WALK_MOUNTS_MAX 64  /* mounts between an object and the root of the namespace */
-#define CORDON_PATH_MAX 4096	   /* bytes of one path in an event; longer ones are marked truncated */
+#define CORDON_FENCES_MAX 256  /* fences at a time on one node */
+#define CORDON_ROOTS_MAX 65536 /* file roots of all fences together */
+#define CORDON_NETS_MAX 65536  /* network prefixes of all fences together */
+#define CORDON_PORTS_PER_NET 8 /* protocol/port ranges that share one prefix */
+#define CORDON_GATEWAYS_MAX 4  /* gateway addresses of one fence */
+#define CORDON_WALK_MAX 16384  /* directories between an object and the root of its file system */
+#define CORDON_WALK_MOUNTS_MAX 64 /* mounts between an object and the root of the namespace */
+#define CORDON_PATH_MAX 4096 /* bytes of one path in an event; longer ones are marked truncated */
 #define CORDON_CGROUP_DEPTH_MAX 32 /* cgroup levels that are searched for a fence */
 
 #define CORDON_X(e, n, d) CORDON_TYPE_##e,
@@ -42,7 +42,11 @@ enum cordon_fault { CORDON_FAULTS(CORDON_X) CORDON_FAULT_COUNT };
 #undef CORDON_X
 
 enum cordon_mode { CORDON_MODE_ENFORCE = 1, CORDON_MODE_AUDIT = 2 };
-enum cordon_loopback { CORDON_LOOPBACK_FENCE = 0, CORDON_LOOPBACK_DENY = 1, CORDON_LOOPBACK_ALLOW = 2 };
+enum cordon_loopback {
+	CORDON_LOOPBACK_FENCE = 0,
+	CORDON_LOOPBACK_DENY = 1,
+	CORDON_LOOPBACK_ALLOW = 2
+};
 
 /* What a root in the file system means for the objects at and below it; bits. */
 enum cordon_root_flag {
@@ -179,7 +183,7 @@ enum {
 enum {
 	CORDON_PATH_TRUNCATED = 1,    /* leading directories are missing */
 	CORDON_PATH_DISCONNECTED = 2, /* the walk ended before a root of the namespace */
-	CORDON_PATH_TEXT = 4,	      /* not components: text as the caller gave it, ended by one NUL */
+	CORDON_PATH_TEXT = 4, /* not components: text as the caller gave it, ended by one NUL */
 };
 
 /*

@@ -104,7 +104,8 @@ enum { DECIDE_IS_METADATA = 1, DECIDE_IS_LOOPBACK = 2 };
 
 DECIDE_INLINE __u32 decide_class(const struct cordon_addr *a)
 {
-	return (decide_is_metadata(a) ? DECIDE_IS_METADATA : 0) | (decide_is_loopback(a) ? DECIDE_IS_LOOPBACK : 0);
+	return (decide_is_metadata(a) ? DECIDE_IS_METADATA : 0) |
+	       (decide_is_loopback(a) ? DECIDE_IS_LOOPBACK : 0);
 }
 
 /*
@@ -130,7 +131,8 @@ DECIDE_INLINE __u32 decide_above(__u32 a, __u32 b)
 /* 0 when the range takes in the port for the protocol; a range with proto 0 is for both. */
 DECIDE_INLINE __u32 decide_ports_differ(const struct cordon_ports *p, __u8 proto, __u16 port)
 {
-	return (__u32)p->proto * (p->proto ^ proto) | decide_above(p->lo, port) | decide_above(port, p->hi);
+	return (__u32)p->proto * (p->proto ^ proto) | decide_above(p->lo, port) |
+	       decide_above(port, p->hi);
 }
 
 /*
@@ -151,19 +153,20 @@ DECIDE_INLINE __u32 decide_net(const struct cordon_policy *policy, const struct 
 	for (int i = 0; i < CORDON_GATEWAYS_MAX; i++) {
 		const struct cordon_gateway *g = &policy->gateway[i];
 
-		if (!(decide_above(i + 1, policy->n_gateways) | (g->port ^ port) | (g->proto ^ proto) |
-		      decide_addr_differs(&g->addr, a)))
+		if (!(decide_above(i + 1, policy->n_gateways) | (g->port ^ port) |
+		      (g->proto ^ proto) | decide_addr_differs(&g->addr, a)))
 			return CORDON_RULE_NET_GATEWAY;
 	}
 	if (net && (net->loopback || !loopback))
 		for (int i = 0; i < CORDON_PORTS_PER_NET; i++)
-			if (!(decide_above(i + 1, net->n) | decide_ports_differ(&net->ports[i], proto, port)))
+			if (!(decide_above(i + 1, net->n) |
+			      decide_ports_differ(&net->ports[i], proto, port)))
 				return CORDON_RULE_NET_ALLOW;
 	if (loopback)
 		return policy->loopback == CORDON_LOOPBACK_FENCE ||
-				       policy->loopback == CORDON_LOOPBACK_ALLOW ?
-			       CORDON_RULE_NET_LOOPBACK_OK :
-			       CORDON_RULE_NET_LOOPBACK;
+				       policy->loopback == CORDON_LOOPBACK_ALLOW
+			       ? CORDON_RULE_NET_LOOPBACK_OK
+			       : CORDON_RULE_NET_LOOPBACK;
 	return CORDON_RULE_NET_DEFAULT;
 }
 
@@ -224,8 +227,8 @@ DECIDE_INLINE int decide_is_device(__u32 mode)
 DECIDE_INLINE __u32 decide_write(__u32 flags, __u32 sb_flags, __u32 mode, __u32 rdev, int opening)
 {
 	if (decide_is_device(mode) && opening)
-		return decide_device_needed(mode, rdev) ? CORDON_RULE_FILES_DEVICE_OK :
-							  CORDON_RULE_FILES_DEVICE;
+		return decide_device_needed(mode, rdev) ? CORDON_RULE_FILES_DEVICE_OK
+							: CORDON_RULE_FILES_DEVICE;
 	if (flags & CORDON_ROOT_WRITE || sb_flags & DECIDE_SB_NOUSER)
 		return CORDON_RULE_FILES_WRITE_OK;
 	return CORDON_RULE_FILES_WRITE;
@@ -234,8 +237,8 @@ DECIDE_INLINE __u32 decide_write(__u32 flags, __u32 sb_flags, __u32 mode, __u32 
 /* May an object be read? flags: the union of the roots at and above it, by every way up. */
 DECIDE_INLINE __u32 decide_read(__u32 flags)
 {
-	return flags & (CORDON_ROOT_READ_DENY | DECIDE_ROOT_UNKNOWN) ? CORDON_RULE_FILES_READ_DENY :
-								       CORDON_RULE_FILES_READ_OK;
+	return flags & (CORDON_ROOT_READ_DENY | DECIDE_ROOT_UNKNOWN) ? CORDON_RULE_FILES_READ_DENY
+								     : CORDON_RULE_FILES_READ_OK;
 }
 
 /* Does a yes to this rule stand even in audit mode? What is shut for every policy is shut for an audited one. */

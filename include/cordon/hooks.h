@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
 /*
  * The kernel programs, a row each. The loader attaches exactly these, in this order, or none; the self-test proves
- * each LSM row from inside the fence; docs/coverage.md comes from here.
+ * each LSM row from inside the fence.
  *
  * L(program, hook, security, nargs, optional) - body of an LSM hook. Attached to lsm/HOOK where `bpf` is in the
  * kernel's LSM list, else as fmod_ret to security_SECURITY. A row counts for a kernel whose function has NARGS
@@ -13,57 +13,57 @@
 #ifndef CORDON_HOOKS_H
 #define CORDON_HOOKS_H
 
-#define CORDON_LSM_HOOKS(L)                                                       \
-	/* identity */                                                            \
-	L(fence_task_alloc, task_alloc, task_alloc, 2, 0)                         \
-	L(fence_bprm_check, bprm_check_security, bprm_check, 1, 0)                \
-	/* files */                                                               \
-	L(file_open, file_open, file_open, 1, 0)                                  \
-	L(file_path_mkdir, path_mkdir, path_mkdir, 3, 0)                          \
-	L(file_path_mknod, path_mknod, path_mknod, 4, 0)                          \
-	L(file_path_symlink, path_symlink, path_symlink, 3, 0)                    \
-	L(file_path_link, path_link, path_link, 3, 0)                             \
-	L(file_path_unlink, path_unlink, path_unlink, 2, 0)                       \
-	L(file_path_rmdir, path_rmdir, path_rmdir, 2, 0)                          \
-	L(file_path_rename, path_rename, path_rename, 5, 0)                       \
-	L(file_path_truncate, path_truncate, path_truncate, 1, 0)                 \
-	L(file_truncate, file_truncate, file_truncate, 1, 1) /* path_truncate */  \
-	L(file_path_chmod, path_chmod, path_chmod, 2, 0)                          \
-	L(file_path_chown, path_chown, path_chown, 3, 0)                          \
-	L(file_inode_setattr, inode_setattr, inode_setattr, 3, 0)                 \
-	L(file_inode_setattr2, inode_setattr, inode_setattr, 2, 0)                \
-	L(file_inode_setxattr, inode_setxattr, inode_setxattr, 6, 0)              \
-	L(file_inode_removexattr, inode_removexattr, inode_removexattr, 3, 0)     \
-	L(file_inode_set_acl, inode_set_acl, inode_set_acl, 4, 1) /* setxattr */  \
-	L(file_inode_remove_acl, inode_remove_acl, inode_remove_acl, 3, 1)        \
-	L(file_ioctl, file_ioctl, file_ioctl, 3, 0)                               \
-	L(file_ioctl_compat, file_ioctl_compat, file_ioctl_compat, 3, 1)          \
-	L(file_sb_mount, sb_mount, sb_mount, 5, 0)                                \
-	L(file_sb_umount, sb_umount, sb_umount, 2, 0)                             \
-	L(file_sb_pivotroot, sb_pivotroot, sb_pivotroot, 2, 0)                    \
-	L(file_move_mount, move_mount, move_mount, 2, 0)                          \
-	/* network */                                                             \
-	L(net_socket_create, socket_create, socket_create, 4, 0)                  \
-	L(net_socket_connect, socket_connect, socket_connect, 3, 0)               \
-	L(net_socket_sendmsg, socket_sendmsg, socket_sendmsg, 3, 0)               \
+#define CORDON_LSM_HOOKS(L)                                                        \
+	/* identity */                                                             \
+	L(fence_task_alloc, task_alloc, task_alloc, 2, 0)                          \
+	L(fence_bprm_check, bprm_check_security, bprm_check, 1, 0)                 \
+	/* files */                                                                \
+	L(file_open, file_open, file_open, 1, 0)                                   \
+	L(file_path_mkdir, path_mkdir, path_mkdir, 3, 0)                           \
+	L(file_path_mknod, path_mknod, path_mknod, 4, 0)                           \
+	L(file_path_symlink, path_symlink, path_symlink, 3, 0)                     \
+	L(file_path_link, path_link, path_link, 3, 0)                              \
+	L(file_path_unlink, path_unlink, path_unlink, 2, 0)                        \
+	L(file_path_rmdir, path_rmdir, path_rmdir, 2, 0)                           \
+	L(file_path_rename, path_rename, path_rename, 5, 0)                        \
+	L(file_path_truncate, path_truncate, path_truncate, 1, 0)                  \
+	L(file_truncate, file_truncate, file_truncate, 1, 1) /* path_truncate */   \
+	L(file_path_chmod, path_chmod, path_chmod, 2, 0)                           \
+	L(file_path_chown, path_chown, path_chown, 3, 0)                           \
+	L(file_inode_setattr, inode_setattr, inode_setattr, 3, 0)                  \
+	L(file_inode_setattr2, inode_setattr, inode_setattr, 2, 0)                 \
+	L(file_inode_setxattr, inode_setxattr, inode_setxattr, 6, 0)               \
+	L(file_inode_removexattr, inode_removexattr, inode_removexattr, 3, 0)      \
+	L(file_inode_set_acl, inode_set_acl, inode_set_acl, 4, 1) /* setxattr */   \
+	L(file_inode_remove_acl, inode_remove_acl, inode_remove_acl, 3, 1)         \
+	L(file_ioctl, file_ioctl, file_ioctl, 3, 0)                                \
+	L(file_ioctl_compat, file_ioctl_compat, file_ioctl_compat, 3, 1)           \
+	L(file_sb_mount, sb_mount, sb_mount, 5, 0)                                 \
+	L(file_sb_umount, sb_umount, sb_umount, 2, 0)                              \
+	L(file_sb_pivotroot, sb_pivotroot, sb_pivotroot, 2, 0)                     \
+	L(file_move_mount, move_mount, move_mount, 2, 0)                           \
+	/* network */                                                              \
+	L(net_socket_create, socket_create, socket_create, 4, 0)                   \
+	L(net_socket_connect, socket_connect, socket_connect, 3, 0)                \
+	L(net_socket_sendmsg, socket_sendmsg, socket_sendmsg, 3, 0)                \
 	L(net_unix_stream_connect, unix_stream_connect, unix_stream_connect, 3, 0) \
-	L(net_unix_may_send, unix_may_send, unix_may_send, 2, 0)                  \
-	/* other processes, the kernel, Cordon */                                 \
-	L(guard_ptrace, ptrace_access_check, ptrace_access_check, 2, 0)           \
-	L(guard_task_kill, task_kill, task_kill, 4, 0)                            \
-	L(guard_bpf, bpf, bpf, 3, 0)                                              \
+	L(net_unix_may_send, unix_may_send, unix_may_send, 2, 0)                   \
+	/* other processes, the kernel, Cordon */                                  \
+	L(guard_ptrace, ptrace_access_check, ptrace_access_check, 2, 0)            \
+	L(guard_task_kill, task_kill, task_kill, 4, 0)                             \
+	L(guard_bpf, bpf, bpf, 3, 0)                                               \
 	L(guard_bpf4, bpf, bpf, 4, 0)
 
-#define CORDON_CGROUP_HOOKS(C)                  \
-	C(net_connect4, CGROUP_INET4_CONNECT)   \
-	C(net_connect6, CGROUP_INET6_CONNECT)   \
-	C(net_sendmsg4, CGROUP_UDP4_SENDMSG)    \
-	C(net_sendmsg6, CGROUP_UDP6_SENDMSG)    \
+#define CORDON_CGROUP_HOOKS(C)                      \
+	C(net_connect4, CGROUP_INET4_CONNECT)       \
+	C(net_connect6, CGROUP_INET6_CONNECT)       \
+	C(net_sendmsg4, CGROUP_UDP4_SENDMSG)        \
+	C(net_sendmsg6, CGROUP_UDP6_SENDMSG)        \
 	C(net_sock_create, CGROUP_INET_SOCK_CREATE) \
 	C(net_egress, CGROUP_INET_EGRESS)
 
-#define CORDON_TRACE_HOOKS(T)                        \
-	T(fence_attach_task, cgroup_attach_task)     \
+#define CORDON_TRACE_HOOKS(T)                    \
+	T(fence_attach_task, cgroup_attach_task) \
 	T(fence_newtask, task_newtask)
 
 #endif

@@ -20,140 +20,141 @@
 	T(LOSS, "loss", "events that were counted but could not be delivered")
 
 /* V(ENUM, name) */
-#define CORDON_VERDICTS(V)                                                                         \
-	V(ALLOW, "allow")                                                                          \
-	V(DENY, "deny")                                                                            \
+#define CORDON_VERDICTS(V) \
+	V(ALLOW, "allow")  \
+	V(DENY, "deny")    \
 	V(WOULD_DENY, "would_deny")
 
 /* O(ENUM, type, name, doc) - the `op` of an event; the type is a CORDON_TYPES enum. */
-#define CORDON_OPS(O)                                                                              \
-	O(OPEN_READ, FILE, "open_read", "open a file or directory for reading")                    \
-	O(OPEN_WRITE, FILE, "open_write", "open a file for writing or with O_TRUNC")               \
-	O(MKDIR, FILE, "mkdir", "create a directory")                                              \
-	O(MKNOD, FILE, "mknod", "create a file, fifo, socket or device node")                      \
-	O(SYMLINK, FILE, "symlink", "create a symbolic link")                                      \
-	O(LINK, FILE, "link", "create a hard link")                                                \
-	O(UNLINK, FILE, "unlink", "remove a name")                                                 \
-	O(RMDIR, FILE, "rmdir", "remove a directory")                                              \
-	O(RENAME, FILE, "rename", "rename or exchange names")                                      \
-	O(TRUNCATE, FILE, "truncate", "change the size of a file")                                 \
-	O(CHMOD, FILE, "chmod", "change the mode")                                                 \
-	O(CHOWN, FILE, "chown", "change owner or group")                                           \
-	O(UTIMES, FILE, "utimes", "change the time stamps")                                        \
-	O(SETATTR, FILE, "setattr", "change other inode attributes")                               \
-	O(SETXATTR, FILE, "setxattr", "set an extended attribute or ACL")                          \
-	O(REMOVEXATTR, FILE, "removexattr", "remove an extended attribute or ACL")                 \
-	O(IOCTL, FILE, "ioctl", "change inode flags by ioctl")                                     \
-	O(MOUNT, FILE, "mount", "mount, move, remount, unmount or pivot")                          \
-	O(SOCKET, NET, "socket", "create a socket")                                                \
-	O(CONNECT, NET, "connect", "connect a socket")                                             \
-	O(SENDMSG, NET, "sendmsg", "send on a socket")                                             \
-	O(PACKET, NET, "packet", "a packet leaves the fence")                                      \
-	O(PTRACE, GUARD, "ptrace", "inspect or control another process")                           \
-	O(SIGNAL, GUARD, "signal", "send a signal to another process")                             \
-	O(BPF, GUARD, "bpf", "use the bpf() system call")                                          \
-	O(CGROUP_MOVE, GUARD, "cgroup_move", "place a new task in another cgroup")                 \
-	O(INHERIT, GUARD, "inherit", "give a new task its parent's fence")                         \
-	O(START, FENCE, "start", "the fence exists")                                               \
-	O(ENFORCING, FENCE, "enforcing", "the self-test from inside was denied")                   \
-	O(ENTER, FENCE, "enter", "a process that was not born inside entered the fence")           \
-	O(COLD_START, FENCE, "cold_start", "time from exec of cordon to that of the command")      \
-	O(EXIT, FENCE, "exit", "the command ended")                                                \
-	O(END, FENCE, "end", "the fence is gone")                                                  \
+#define CORDON_OPS(O)                                                                         \
+	O(OPEN_READ, FILE, "open_read", "open a file or directory for reading")               \
+	O(OPEN_WRITE, FILE, "open_write", "open a file for writing or with O_TRUNC")          \
+	O(MKDIR, FILE, "mkdir", "create a directory")                                         \
+	O(MKNOD, FILE, "mknod", "create a file, fifo, socket or device node")                 \
+	O(SYMLINK, FILE, "symlink", "create a symbolic link")                                 \
+	O(LINK, FILE, "link", "create a hard link")                                           \
+	O(UNLINK, FILE, "unlink", "remove a name")                                            \
+	O(RMDIR, FILE, "rmdir", "remove a directory")                                         \
+	O(RENAME, FILE, "rename", "rename or exchange names")                                 \
+	O(TRUNCATE, FILE, "truncate", "change the size of a file")                            \
+	O(CHMOD, FILE, "chmod", "change the mode")                                            \
+	O(CHOWN, FILE, "chown", "change owner or group")                                      \
+	O(UTIMES, FILE, "utimes", "change the time stamps")                                   \
+	O(SETATTR, FILE, "setattr", "change other inode attributes")                          \
+	O(SETXATTR, FILE, "setxattr", "set an extended attribute or ACL")                     \
+	O(REMOVEXATTR, FILE, "removexattr", "remove an extended attribute or ACL")            \
+	O(IOCTL, FILE, "ioctl", "change inode flags by ioctl")                                \
+	O(MOUNT, FILE, "mount", "mount, move, remount, unmount or pivot")                     \
+	O(SOCKET, NET, "socket", "create a socket")                                           \
+	O(CONNECT, NET, "connect", "connect a socket")                                        \
+	O(SENDMSG, NET, "sendmsg", "send on a socket")                                        \
+	O(PACKET, NET, "packet", "a packet leaves the fence")                                 \
+	O(PTRACE, GUARD, "ptrace", "inspect or control another process")                      \
+	O(SIGNAL, GUARD, "signal", "send a signal to another process")                        \
+	O(BPF, GUARD, "bpf", "use the bpf() system call")                                     \
+	O(CGROUP_MOVE, GUARD, "cgroup_move", "place a new task in another cgroup")            \
+	O(INHERIT, GUARD, "inherit", "give a new task its parent's fence")                    \
+	O(START, FENCE, "start", "the fence exists")                                          \
+	O(ENFORCING, FENCE, "enforcing", "the self-test from inside was denied")              \
+	O(ENTER, FENCE, "enter", "a process that was not born inside entered the fence")      \
+	O(COLD_START, FENCE, "cold_start", "time from exec of cordon to that of the command") \
+	O(EXIT, FENCE, "exit", "the command ended")                                           \
+	O(END, FENCE, "end", "the fence is gone")                                             \
 	O(GAP, LOSS, "gap", "events of this fence were lost; `count` says how many")
 
 /*
  * R(ENUM, verdict, name, doc) - the `rule` of an event: the policy line that decided. The verdict
  * column is what the rule means in enforce mode: ALLOW or DENY.
  */
-#define CORDON_RULES(R)                                                                            \
-	R(NONE, ALLOW, "none", "no rule: a lifecycle fact, not a decision")                        \
-	R(UNFENCED, ALLOW, "unfenced", "the task is in no fence")                                  \
-	R(FILES_WRITE, DENY, "files.write",                                                        \
-	  "writing is allowed in workdir, private and write only")                                 \
-	R(FILES_WRITE_OK, ALLOW, "files.write", "the object is inside a writable root")            \
-	R(FILES_READ_DENY, DENY, "files.read.deny", "the object is, or is below, a denied root")   \
-	R(FILES_READ_OK, ALLOW, "files.read", "no rule denies reading")                            \
-	R(FILES_DEVICE, DENY, "files.device", "a device node that no program needs")               \
-	R(FILES_DEVICE_OK, ALLOW, "files.device", "a device node that every program needs")        \
-	R(FILES_MOUNT, DENY, "files.mount", "mounts are not changed from inside a fence")          \
-	R(NET_GATEWAY, ALLOW, "network.gateway", "the gateway")                                    \
-	R(NET_ALLOW, ALLOW, "network.allow", "an exception in network.allow")                      \
-	R(NET_DEFAULT, DENY, "network.default", "no rule allows this address and port")            \
-	R(NET_METADATA, DENY, "network.metadata", "the metadata service is always shut")           \
-	R(NET_FAMILY, DENY, "network.family", "socket family, type or protocol not on the list")   \
-	R(NET_FAMILY_OK, ALLOW, "network.family", "socket family on the list")                     \
-	R(NET_LOOPBACK, DENY, "network.loopback", "loopback reaches this fence's listeners only")  \
-	R(NET_LOOPBACK_OK, ALLOW, "network.loopback",                                              \
-	  "a listener of this fence, or loopback is open")                                         \
-	R(NET_UNIX, DENY, "network.unix",                                                          \
-	  "the listener is outside the fence and not in network.unix")                             \
-	R(NET_UNIX_OK, ALLOW, "network.unix", "a listener of this fence, or one in network.unix")  \
-	R(NET_CGROUP, DENY, "network.cgroup", "the task left its fence's cgroup")                  \
-	R(GUARD_PTRACE, DENY, "guard.ptrace", "the target is outside the fence")                   \
-	R(GUARD_SIGNAL, DENY, "guard.signal", "the target is outside the fence")                   \
-	R(GUARD_BPF, DENY, "guard.bpf", "bpf() is not for fenced tasks")                           \
-	R(GUARD_CGROUP, DENY, "guard.cgroup", "tasks are not placed in cgroups from inside")       \
+#define CORDON_RULES(R)                                                                           \
+	R(NONE, ALLOW, "none", "no rule: a lifecycle fact, not a decision")                       \
+	R(UNFENCED, ALLOW, "unfenced", "the task is in no fence")                                 \
+	R(FILES_WRITE, DENY, "files.write",                                                       \
+	  "writing is allowed in workdir, private and write only")                                \
+	R(FILES_WRITE_OK, ALLOW, "files.write", "the object is inside a writable root")           \
+	R(FILES_READ_DENY, DENY, "files.read.deny", "the object is, or is below, a denied root")  \
+	R(FILES_READ_OK, ALLOW, "files.read", "no rule denies reading")                           \
+	R(FILES_DEVICE, DENY, "files.device", "a device node that no program needs")              \
+	R(FILES_DEVICE_OK, ALLOW, "files.device", "a device node that every program needs")       \
+	R(FILES_MOUNT, DENY, "files.mount", "mounts are not changed from inside a fence")         \
+	R(NET_GATEWAY, ALLOW, "network.gateway", "the gateway")                                   \
+	R(NET_ALLOW, ALLOW, "network.allow", "an exception in network.allow")                     \
+	R(NET_DEFAULT, DENY, "network.default", "no rule allows this address and port")           \
+	R(NET_METADATA, DENY, "network.metadata", "the metadata service is always shut")          \
+	R(NET_FAMILY, DENY, "network.family", "socket family, type or protocol not on the list")  \
+	R(NET_FAMILY_OK, ALLOW, "network.family", "socket family on the list")                    \
+	R(NET_LOOPBACK, DENY, "network.loopback", "loopback reaches this fence's listeners only") \
+	R(NET_LOOPBACK_OK, ALLOW, "network.loopback",                                             \
+	  "a listener of this fence, or loopback is open")                                        \
+	R(NET_UNIX, DENY, "network.unix",                                                         \
+	  "the listener is outside the fence and not in network.unix")                            \
+	R(NET_UNIX_OK, ALLOW, "network.unix", "a listener of this fence, or one in network.unix") \
+	R(NET_CGROUP, DENY, "network.cgroup", "the task left its fence's cgroup")                 \
+	R(GUARD_PTRACE, DENY, "guard.ptrace", "the target is outside the fence")                  \
+	R(GUARD_SIGNAL, DENY, "guard.signal", "the target is outside the fence")                  \
+	R(GUARD_BPF, DENY, "guard.bpf", "bpf() is not for fenced tasks")                          \
+	R(GUARD_CGROUP, DENY, "guard.cgroup", "tasks are not placed in cgroups from inside")      \
 	R(GUARD_STATE, DENY, "guard.state", "the fence's state is missing, full or ended")
 
 /*
  * S(ENUM, name, doc) - why something could not be done or reported; counted per fence in the
  * kernel.
  */
-#define CORDON_FAULTS(S)                                                                           \
-	S(RING_FULL, "ring_full", "the ring buffer had no room for an event")                      \
-	S(SCRATCH, "scratch", "event scratch space was in use")                                    \
-	S(INHERIT, "inherit", "a new task could not be given its fence; it was not created")       \
-	S(ENTER, "enter", "a task that entered the cgroup could not be marked")                    \
-	S(WALK_BOUND, "walk_bound", "a path was deeper than the bound; denied")                    \
+#define CORDON_FAULTS(S)                                                                     \
+	S(RING_FULL, "ring_full", "the ring buffer had no room for an event")                \
+	S(SCRATCH, "scratch", "event scratch space was in use")                              \
+	S(INHERIT, "inherit", "a new task could not be given its fence; it was not created") \
+	S(ENTER, "enter", "a task that entered the cgroup could not be marked")              \
+	S(WALK_BOUND, "walk_bound", "a path was deeper than the bound; denied")              \
 	S(SOCKET_MARK, "socket_mark", "a socket could not be marked; it was not created")
 
 /*
  * F(type, member, dim, doc) - the members of struct cordon_event, in order. What is published of
  * them, and how, is the table after this one.
  */
-#define CORDON_EVENT_FIELDS(F)                                                                     \
-	F(__u64, seq, , "number of the event in its fence, from 1, without holes")                 \
-	F(__u64, mono_ns, , "CLOCK_MONOTONIC, ns")                                                 \
-	F(__u64, lost, , "numbered in this fence but not delivered, so far; feeds gap records")    \
-	F(__u64, fence_id, , "fence, unique on the node for ever")                                 \
-	F(__u64, cgroup, , "cgroup id of the task")                                                \
-	F(__u64, start_ns, , "start of the process since boot, ns")                                \
-	F(__u64, parent_start_ns, , "the same of the parent")                                      \
-	F(__u64, ino, , "inode number of the object, or of the parent it goes into")               \
-	F(__u32, generation, , "policy generation that decided")                                   \
-	F(__s32, err, , "errno given to the caller, positive; 0 for none")                         \
-	F(__u32, count, , "how many like it this record stands for")                               \
-	F(__u32, pid, , "process id in the initial namespace; 0: no process acted")                \
-	F(__u32, pid_ns, , "process id in its own namespace")                                      \
-	F(__u32, tid, , "thread id in the initial namespace")                                      \
-	F(__u32, ppid, , "parent process id, initial namespace")                                   \
-	F(__u32, uid, , "user id, initial namespace")                                              \
-	F(__u32, gid, , "group id, initial namespace")                                             \
-	F(__u32, exec_seq, , "count of execs of the process")                                      \
-	F(__u32, parent_exec_seq, , "the same of the parent")                                      \
-	F(__u32, dev, , "device of the object's file system, as the kernel encodes it")            \
-	F(__u32, op_flags, , "open: f_flags; rename: flags; mknod: mode; ioctl: request; "         \
-			     "ptrace: mode; signal: number; socket: type")                         \
-	F(__u32, target_pid, , "process that was the target, initial namespace")                   \
-	F(__u16, dport, , "destination port, host byte order")                                     \
-	F(__u16, sport, , "source port, host byte order")                                          \
-	F(__u16, family, , "AF_*; 0: nothing of a socket is known")                                \
-	F(__u16, proto, , "IPPROTO_*")                                                             \
-	F(__u16, path_len, , "bytes of the path in names")                                         \
-	F(__u16, path2_len, , "bytes of the second path in names")                                 \
-	F(__u16, exe_len, , "bytes of the executable's path in names")                             \
-	F(__u16, unix_len, , "bytes of the unix socket's name in names")                           \
-	F(__u8, type, , "enum cordon_type")                                                        \
-	F(__u8, op, , "enum cordon_op")                                                            \
-	F(__u8, verdict, , "enum cordon_verdict")                                                  \
-	F(__u8, rule, , "enum cordon_rule")                                                        \
-	F(__u8, mode, , "enum cordon_mode")                                                        \
-	F(__u8, net_flags, , "CORDON_NET_*")                                                       \
-	F(__u8, path_flags, , "CORDON_PATH_*")                                                     \
-	F(__u8, path2_flags, , "CORDON_PATH_* of the second path")                                 \
-	F(__u8, dst, [16], "destination address; IPv4 in the last four bytes")                     \
-	F(__u8, src, [16], "source address, likewise; with CORDON_NET_SRC")                        \
+#define CORDON_EVENT_FIELDS(F)                                                                  \
+	F(__u64, seq, , "number of the event in its fence, from 1, without holes")              \
+	F(__u64, mono_ns, , "CLOCK_MONOTONIC, ns")                                              \
+	F(__u64, lost, , "numbered in this fence but not delivered, so far; feeds gap records") \
+	F(__u64, fence_id, , "fence, unique on the node for ever")                              \
+	F(__u64, cgroup, , "cgroup id of the task")                                             \
+	F(__u64, start_ns, , "start of the process since boot, ns")                             \
+	F(__u64, parent_start_ns, , "the same of the parent")                                   \
+	F(__u64, ino, , "inode number of the object, or of the parent it goes into")            \
+	F(__u32, generation, , "policy generation that decided")                                \
+	F(__s32, err, , "errno given to the caller, positive; 0 for none")                      \
+	F(__u32, count, , "how many like it this record stands for")                            \
+	F(__u32, pid, , "process id in the initial namespace; 0: no process acted")             \
+	F(__u32, pid_ns, , "process id in its own namespace")                                   \
+	F(__u32, tid, , "thread id in the initial namespace")                                   \
+	F(__u32, ppid, , "parent process id, initial namespace")                                \
+	F(__u32, uid, , "user id, initial namespace")                                           \
+	F(__u32, gid, , "group id, initial namespace")                                          \
+	F(__u32, exec_seq, , "count of execs of the process")                                   \
+	F(__u32, parent_exec_seq, , "the same of the parent")                                   \
+	F(__u32, dev, , "device of the object's file system, as the kernel encodes it")         \
+	F(__u32, op_flags, ,                                                                    \
+	  "open: f_flags; rename: flags; mknod: mode; ioctl: request; "                         \
+	  "ptrace: mode; signal: number; socket: type")                                         \
+	F(__u32, target_pid, , "process that was the target, initial namespace")                \
+	F(__u16, dport, , "destination port, host byte order")                                  \
+	F(__u16, sport, , "source port, host byte order")                                       \
+	F(__u16, family, , "AF_*; 0: nothing of a socket is known")                             \
+	F(__u16, proto, , "IPPROTO_*")                                                          \
+	F(__u16, path_len, , "bytes of the path in names")                                      \
+	F(__u16, path2_len, , "bytes of the second path in names")                              \
+	F(__u16, exe_len, , "bytes of the executable's path in names")                          \
+	F(__u16, unix_len, , "bytes of the unix socket's name in names")                        \
+	F(__u8, type, , "enum cordon_type")                                                     \
+	F(__u8, op, , "enum cordon_op")                                                         \
+	F(__u8, verdict, , "enum cordon_verdict")                                               \
+	F(__u8, rule, , "enum cordon_rule")                                                     \
+	F(__u8, mode, , "enum cordon_mode")                                                     \
+	F(__u8, net_flags, , "CORDON_NET_*")                                                    \
+	F(__u8, path_flags, , "CORDON_PATH_*")                                                  \
+	F(__u8, path2_flags, , "CORDON_PATH_* of the second path")                              \
+	F(__u8, dst, [16], "destination address; IPv4 in the last four bytes")                  \
+	F(__u8, src, [16], "source address, likewise; with CORDON_NET_SRC")                     \
 	F(char, comm, [16], "name that the process gave itself")
 
 /*
@@ -246,58 +247,58 @@
 	K(GUARD, access, PTRACE, raw->op_flags, SET, "op `ptrace`: mode that was asked for")
 
 /* G(GROUP, key, doc) - the objects in an event. */
-#define CORDON_EVENT_GROUPS(G)                                                                     \
-	G(EVENT, "", "in every event")                                                             \
-	G(FENCE, "fence", "in every event: whose it is")                                           \
-	G(PROCESS, "process", "who acted; absent where no process of the fence did")               \
-	G(FILE, "file", "with type `file`")                                                        \
-	G(NET, "net", "with type `net`")                                                           \
+#define CORDON_EVENT_GROUPS(G)                                                       \
+	G(EVENT, "", "in every event")                                               \
+	G(FENCE, "fence", "in every event: whose it is")                             \
+	G(PROCESS, "process", "who acted; absent where no process of the fence did") \
+	G(FILE, "file", "with type `file`")                                          \
+	G(NET, "net", "with type `net`")                                             \
 	G(GUARD, "guard", "with type `guard`")
 
 /*
  * D(KIND, type, null, pattern, doc) - forms of a value: its JSON type, whether it can be unknown
  * (null), an extended regular expression or "", and in words.
  */
-#define CORDON_EVENT_KINDS(D)                                                                      \
-	D(SCHEMA, "string", 0, "", "constant")                                                     \
-	D(CONTEXT, "string", 1, "", "text")                                                        \
-	D(DEGRADED, "string", 0, "", "text")                                                       \
-	D(DETAIL, "string", 0, "", "text")                                                         \
-	D(UINT, "integer", 0, "", "number")                                                        \
-	D(EXIT_CODE, "integer", 0, "", "number")                                                   \
-	D(COLD_START, "integer", 0, "", "number")                                                  \
-	D(DPORT, "integer", 0, "", "number")                                                       \
-	D(SPORT, "integer", 0, "", "number")                                                       \
-	D(HEX64, "string", 0, "^[0-9a-f]{16}$", "16 hexadecimal digits")                           \
-	D(DEC64, "string", 0, "^(0|[1-9][0-9]{0,19})$", "decimal digits, as a string")             \
-	D(TIME, "string", 0,                                                                       \
-	  "^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}[.][0-9]{9}Z$",                   \
-	  "RFC 3339 with nanoseconds")                                                             \
-	D(TYPE, "string", 0, "", "word")                                                           \
-	D(OP, "string", 0, "", "word")                                                             \
-	D(VERDICT, "string", 0, "", "word")                                                        \
-	D(RULE, "string", 0, "", "word")                                                           \
-	D(MODE, "string", 1, "", "word")                                                           \
-	D(ERRNO, "string", 1, "^E[A-Z0-9]+$", "name, `EROFS`")                                     \
-	D(COMM, "string", 0, "", "text")                                                           \
-	D(BYTES, "string", 1, "", "text")                                                          \
-	D(EXEC_ID, "string", 1, "^[0-9a-f]{1,16}-[0-9]{1,10}$",                                    \
-	  "start in ns since boot, hexadecimal, and the count of execs")                           \
-	D(PARENT_EXEC_ID, "string", 1, "^[0-9a-f]{1,16}-[0-9]{1,10}$", "as exec_id")               \
-	D(TRUNCATED, "boolean", 0, "", "`true`")                                                   \
-	D(DISCONNECTED, "boolean", 0, "", "`true`")                                                \
-	D(MAPPED, "boolean", 0, "", "`true`")                                                      \
-	D(METADATA, "boolean", 0, "", "`true`")                                                    \
-	D(DEV, "string", 0, "^[0-9]+:[0-9]+$", "major:minor, as ls(1) prints them")                \
-	D(FILE_FLAGS, "string", 0, "^[A-Za-z0-9_|]+$", "names joined by `|`, `O_WRONLY|O_CREAT`")  \
-	D(SOCKET_TYPE, "string", 0, "^[A-Za-z0-9_|]+$", "names joined by `|`, `SOCK_STREAM`")      \
-	D(SIGNAL, "string", 0, "^SIG[A-Z0-9+]+$", "name, `SIGKILL`")                               \
-	D(PTRACE, "string", 0, "^[A-Za-z0-9_|]+$", "names joined by `|`, `PTRACE_MODE_ATTACH`")    \
-	D(FAMILY, "string", 0, "^[a-z0-9]+$",                                                      \
-	  "`inet`, `inet6`, `unix`...; a number where it has no name here")                        \
-	D(PROTO, "string", 0, "^[a-z0-9-]+$",                                                      \
-	  "`tcp`, `udp`, `icmp`...; a number where it has no name here")                           \
-	D(DST, "string", 0, "^[0-9a-f:.]+$", "canonical text of inet_ntop(3)")                     \
+#define CORDON_EVENT_KINDS(D)                                                                     \
+	D(SCHEMA, "string", 0, "", "constant")                                                    \
+	D(CONTEXT, "string", 1, "", "text")                                                       \
+	D(DEGRADED, "string", 0, "", "text")                                                      \
+	D(DETAIL, "string", 0, "", "text")                                                        \
+	D(UINT, "integer", 0, "", "number")                                                       \
+	D(EXIT_CODE, "integer", 0, "", "number")                                                  \
+	D(COLD_START, "integer", 0, "", "number")                                                 \
+	D(DPORT, "integer", 0, "", "number")                                                      \
+	D(SPORT, "integer", 0, "", "number")                                                      \
+	D(HEX64, "string", 0, "^[0-9a-f]{16}$", "16 hexadecimal digits")                          \
+	D(DEC64, "string", 0, "^(0|[1-9][0-9]{0,19})$", "decimal digits, as a string")            \
+	D(TIME, "string", 0,                                                                      \
+	  "^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}[.][0-9]{9}Z$",                  \
+	  "RFC 3339 with nanoseconds")                                                            \
+	D(TYPE, "string", 0, "", "word")                                                          \
+	D(OP, "string", 0, "", "word")                                                            \
+	D(VERDICT, "string", 0, "", "word")                                                       \
+	D(RULE, "string", 0, "", "word")                                                          \
+	D(MODE, "string", 1, "", "word")                                                          \
+	D(ERRNO, "string", 1, "^E[A-Z0-9]+$", "name, `EROFS`")                                    \
+	D(COMM, "string", 0, "", "text")                                                          \
+	D(BYTES, "string", 1, "", "text")                                                         \
+	D(EXEC_ID, "string", 1, "^[0-9a-f]{1,16}-[0-9]{1,10}$",                                   \
+	  "start in ns since boot, hexadecimal, and the count of execs")                          \
+	D(PARENT_EXEC_ID, "string", 1, "^[0-9a-f]{1,16}-[0-9]{1,10}$", "as exec_id")              \
+	D(TRUNCATED, "boolean", 0, "", "`true`")                                                  \
+	D(DISCONNECTED, "boolean", 0, "", "`true`")                                               \
+	D(MAPPED, "boolean", 0, "", "`true`")                                                     \
+	D(METADATA, "boolean", 0, "", "`true`")                                                   \
+	D(DEV, "string", 0, "^[0-9]+:[0-9]+$", "major:minor, as ls(1) prints them")               \
+	D(FILE_FLAGS, "string", 0, "^[A-Za-z0-9_|]+$", "names joined by `|`, `O_WRONLY|O_CREAT`") \
+	D(SOCKET_TYPE, "string", 0, "^[A-Za-z0-9_|]+$", "names joined by `|`, `SOCK_STREAM`")     \
+	D(SIGNAL, "string", 0, "^SIG[A-Z0-9+]+$", "name, `SIGKILL`")                              \
+	D(PTRACE, "string", 0, "^[A-Za-z0-9_|]+$", "names joined by `|`, `PTRACE_MODE_ATTACH`")   \
+	D(FAMILY, "string", 0, "^[a-z0-9]+$",                                                     \
+	  "`inet`, `inet6`, `unix`...; a number where it has no name here")                       \
+	D(PROTO, "string", 0, "^[a-z0-9-]+$",                                                     \
+	  "`tcp`, `udp`, `icmp`...; a number where it has no name here")                          \
+	D(DST, "string", 0, "^[0-9a-f:.]+$", "canonical text of inet_ntop(3)")                    \
 	D(SRC, "string", 0, "^[0-9a-f:.]+$", "canonical text of inet_ntop(3)")
 
 #endif

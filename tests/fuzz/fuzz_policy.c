@@ -13,10 +13,10 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 /* A broken promise stops the run like a crash does. */
-#define MUST(condition)                                                                            \
-	do {                                                                                       \
-		if (!(condition))                                                                  \
-			__builtin_trap();                                                          \
+#define MUST(condition)                   \
+	do {                              \
+		if (!(condition))         \
+			__builtin_trap(); \
 	} while (0)
 
 /* Faults are sorted, within the text, and printable lines of UTF-8. */
@@ -52,8 +52,8 @@ static void read_image(const struct image *image)
 
 static void try_text(const uint8_t *data, size_t size)
 {
-	const struct policy_options options = {.need_workdir = size % 2};
-	struct policy_faults faults = {.n = 0};
+	const struct policy_options options = { .need_workdir = size % 2 };
+	struct policy_faults faults = { .n = 0 };
 	struct policy *policy = NULL;
 	struct image *image = NULL;
 	int r;
@@ -95,8 +95,8 @@ static const char base_text[] =
 static const struct image *base_image(void)
 {
 	static struct image *image;
-	const struct policy_options options = {.workdir = NULL};
-	struct policy_faults faults = {.n = 0};
+	const struct policy_options options = { .workdir = NULL };
+	struct policy_faults faults = { .n = 0 };
 	struct policy *policy = NULL;
 
 	if (image)

@@ -52,9 +52,8 @@ static bool schema_type(const json_t *types, const json_t *value)
 
 	if (json_is_string(types))
 		return schema_type_is(json_string_value(types), value);
-	json_array_foreach (types, i, type)
-		if (schema_type_is(json_string_value(type), value))
-			return true;
+	json_array_foreach(types, i,
+			   type) if (schema_type_is(json_string_value(type), value)) return true;
 	return false;
 }
 
@@ -63,9 +62,7 @@ static bool schema_enum(const json_t *words, const json_t *value)
 	size_t i;
 	json_t *word;
 
-	json_array_foreach (words, i, word)
-		if (json_equal(word, value))
-			return true;
+	json_array_foreach(words, i, word) if (json_equal(word, value)) return true;
 	return false;
 }
 
@@ -88,9 +85,8 @@ static bool schema_required(const json_t *names, const json_t *value)
 	size_t i;
 	json_t *name;
 
-	json_array_foreach (names, i, name)
-		if (!json_object_get(value, json_string_value(name)))
-			return false;
+	json_array_foreach(names, i,
+			   name) if (!json_object_get(value, json_string_value(name))) return false;
 	return true;
 }
 
@@ -100,7 +96,8 @@ static bool schema_properties(const json_t *properties, const json_t *value, boo
 	const char *key;
 	json_t *member;
 
-	json_object_foreach ((json_t *)value, key, member) {
+	json_object_foreach((json_t *)value, key, member)
+	{
 		const json_t *schema = json_object_get(properties, key);
 
 		if (!schema && strict)
@@ -126,9 +123,8 @@ static bool schema_all(const json_t *schemas, const json_t *value, struct schema
 	size_t i;
 	json_t *schema;
 
-	json_array_foreach (schemas, i, schema)
-		if (!schema_check(schema, value, false, fault))
-			return false;
+	json_array_foreach(schemas, i,
+			   schema) if (!schema_check(schema, value, false, fault)) return false;
 	return true;
 }
 
@@ -170,9 +166,10 @@ static bool schema_check(const json_t *schema, const json_t *value, bool strict,
 	const char *keyword;
 	json_t *arg;
 
-	json_object_foreach ((json_t *)schema, keyword, arg)
-		if (!schema_keyword(schema, keyword, arg, value, strict, fault))
-			return schema_fail(fault, keyword, value);
+	json_object_foreach((json_t *)schema, keyword,
+			    arg) if (!schema_keyword(schema, keyword, arg, value, strict,
+						     fault)) return schema_fail(fault, keyword,
+										value);
 	return true;
 }
 

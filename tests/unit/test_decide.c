@@ -28,8 +28,8 @@ static struct cordon_addr addr(const char *text)
 	return a;
 }
 
-static __u32 rule_of(const struct cordon_policy *policy, const struct cordon_addr *a, __u8 proto, __u16 port,
-		     const struct cordon_net *net)
+static __u32 rule_of(const struct cordon_policy *policy, const struct cordon_addr *a, __u8 proto,
+		     __u16 port, const struct cordon_net *net)
 {
 	return decide_net(policy, a, decide_class(a), proto, port, net);
 }
@@ -37,15 +37,39 @@ static __u32 rule_of(const struct cordon_policy *policy, const struct cordon_add
 static void metadata_in_every_spelling(void **state)
 {
 	static const char *const shut[] = {
-		"169.254.169.254", "169.254.0.0", "169.254.255.255", "169.254.170.2", "::ffff:169.254.169.254",
-		"::169.254.169.254", "::ffff:0:169.254.169.254", "64:ff9b::169.254.169.254",
-		"64:ff9b:1::169.254.169.254", "2002:a9fe:a9fe::", "2002:a9fe:a9fe::1", "fd00:ec2::254",
-		"fd00:0ec2:0:0:0:0:0:0254", "fe80::a9fe:a9fe", "fe80::5efe:169.254.169.254",
-		"2001:0:1:2:3:4:5601:5601", "2001:db8::200:5efe:a9fe:a9fe", "::5efe:169.254.169.254",
+		"169.254.169.254",
+		"169.254.0.0",
+		"169.254.255.255",
+		"169.254.170.2",
+		"::ffff:169.254.169.254",
+		"::169.254.169.254",
+		"::ffff:0:169.254.169.254",
+		"64:ff9b::169.254.169.254",
+		"64:ff9b:1::169.254.169.254",
+		"2002:a9fe:a9fe::",
+		"2002:a9fe:a9fe::1",
+		"fd00:ec2::254",
+		"fd00:0ec2:0:0:0:0:0:0254",
+		"fe80::a9fe:a9fe",
+		"fe80::5efe:169.254.169.254",
+		"2001:0:1:2:3:4:5601:5601",
+		"2001:db8::200:5efe:a9fe:a9fe",
+		"::5efe:169.254.169.254",
 	};
 	static const char *const open[] = {
-		"169.253.255.255", "169.255.0.0", "10.0.0.1", "::1", "::ffff:10.0.0.1", "64:ff9b::10.0.0.1",
-		"2002:0a00:0001::", "fd00:ec3::254", "fd00::1", "fe80::1", "2001:db8::a9fe:a9fe", "::", "1.2.169.254",
+		"169.253.255.255",
+		"169.255.0.0",
+		"10.0.0.1",
+		"::1",
+		"::ffff:10.0.0.1",
+		"64:ff9b::10.0.0.1",
+		"2002:0a00:0001::",
+		"fd00:ec3::254",
+		"fd00::1",
+		"fe80::1",
+		"2001:db8::a9fe:a9fe",
+		"::",
+		"1.2.169.254",
 	};
 
 	(void)state;
@@ -66,22 +90,29 @@ static void metadata_in_every_spelling(void **state)
 /* Whatever the policy says, on every port and protocol. */
 static void metadata_is_never_allowed(void **state)
 {
-	struct cordon_policy policy = { .mode = CORDON_MODE_ENFORCE, .loopback = CORDON_LOOPBACK_ALLOW, .n_gateways = 4 };
-	struct cordon_net all = { .n = 1, .loopback = 1, .ports = { { .proto = 0, .lo = 0, .hi = 65535 } } };
+	struct cordon_policy policy = { .mode = CORDON_MODE_ENFORCE,
+					.loopback = CORDON_LOOPBACK_ALLOW,
+					.n_gateways = 4 };
+	struct cordon_net all = { .n = 1,
+				  .loopback = 1,
+				  .ports = { { .proto = 0, .lo = 0, .hi = 65535 } } };
 	struct cordon_addr a = addr("169.254.169.254");
 
 	(void)state;
 	for (int i = 0; i < CORDON_GATEWAYS_MAX; i++)
-		policy.gateway[i] = (struct cordon_gateway){ .addr = a, .port = 80, .proto = DECIDE_TCP };
+		policy.gateway[i] =
+			(struct cordon_gateway){ .addr = a, .port = 80, .proto = DECIDE_TCP };
 	for (unsigned int proto = 0; proto < 256; proto++)
 		for (unsigned int port = 0; port < 65536; port++)
-			assert_int_equal(rule_of(&policy, &a, proto, port, &all), CORDON_RULE_NET_METADATA);
+			assert_int_equal(rule_of(&policy, &a, proto, port, &all),
+					 CORDON_RULE_NET_METADATA);
 	assert_true(decide_always(CORDON_RULE_NET_METADATA));
 }
 
 static void an_empty_policy_allows_nothing(void **state)
 {
-	static const char *const addresses[] = { "1.1.1.1", "10.0.0.1", "2001:db8::1", "fe80::1", "255.255.255.255" };
+	static const char *const addresses[] = { "1.1.1.1", "10.0.0.1", "2001:db8::1", "fe80::1",
+						 "255.255.255.255" };
 	struct cordon_policy policy = { .mode = CORDON_MODE_ENFORCE };
 
 	(void)state;
@@ -90,32 +121,40 @@ static void an_empty_policy_allows_nothing(void **state)
 			for (unsigned int port = 0; port < 65536; port += 13) {
 				struct cordon_addr a = addr(addresses[i]);
 
-				assert_false(decide_allows(rule_of(&policy, &a, proto, port, NULL)));
+				assert_false(
+					decide_allows(rule_of(&policy, &a, proto, port, NULL)));
 			}
 }
 
 static void the_gateway_is_one_address_port_and_protocol(void **state)
 {
 	struct cordon_policy policy = { .mode = CORDON_MODE_ENFORCE, .n_gateways = 1 };
-	struct cordon_addr gw = addr("10.0.0.5"), other = addr("10.0.0.4"), mapped = addr("::ffff:10.0.0.5");
+	struct cordon_addr gw = addr("10.0.0.5"), other = addr("10.0.0.4"),
+			   mapped = addr("::ffff:10.0.0.5");
 
 	(void)state;
-	policy.gateway[0] = (struct cordon_gateway){ .addr = gw, .port = 8800, .proto = DECIDE_TCP };
-	policy.gateway[1] = (struct cordon_gateway){ .addr = other, .port = 8800, .proto = DECIDE_TCP };
+	policy.gateway[0] =
+		(struct cordon_gateway){ .addr = gw, .port = 8800, .proto = DECIDE_TCP };
+	policy.gateway[1] =
+		(struct cordon_gateway){ .addr = other, .port = 8800, .proto = DECIDE_TCP };
 	for (unsigned int port = 0; port < 65536; port++) {
 		__u32 rule = port == 8800 ? CORDON_RULE_NET_GATEWAY : CORDON_RULE_NET_DEFAULT;
 
 		assert_int_equal(rule_of(&policy, &gw, DECIDE_TCP, port, NULL), rule);
 		assert_int_equal(rule_of(&policy, &mapped, DECIDE_TCP, port, NULL), rule);
-		assert_int_equal(rule_of(&policy, &gw, DECIDE_UDP, port, NULL), CORDON_RULE_NET_DEFAULT);
-		assert_int_equal(rule_of(&policy, &other, DECIDE_TCP, port, NULL), CORDON_RULE_NET_DEFAULT);
+		assert_int_equal(rule_of(&policy, &gw, DECIDE_UDP, port, NULL),
+				 CORDON_RULE_NET_DEFAULT);
+		assert_int_equal(rule_of(&policy, &other, DECIDE_TCP, port, NULL),
+				 CORDON_RULE_NET_DEFAULT);
 	}
 }
 
 static void loopback_in_every_spelling(void **state)
 {
-	static const char *const spellings[] = { "127.0.0.1", "127.0.0.2", "127.255.255.254", "::ffff:127.0.0.1", "0.0.0.0",
-						 "::", "::1", "0.1.2.3", "::ffff:0.0.0.0" };
+	static const char *const spellings[] = {
+		"127.0.0.1", "127.0.0.2", "127.255.255.254", "::ffff:127.0.0.1", "0.0.0.0",
+		"::",	     "::1",	  "0.1.2.3",	     "::ffff:0.0.0.0"
+	};
 	static const struct {
 		enum cordon_loopback mode;
 		__u32 rule;
@@ -131,20 +170,27 @@ static void loopback_in_every_spelling(void **state)
 	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(spellings); i++)
 		for (size_t m = 0; m < ARRAY_SIZE(modes); m++) {
-			struct cordon_policy policy = { .mode = CORDON_MODE_ENFORCE, .loopback = modes[m].mode };
+			struct cordon_policy policy = { .mode = CORDON_MODE_ENFORCE,
+							.loopback = modes[m].mode };
 			struct cordon_addr a = addr(spellings[i]);
 
 			assert_int_equal(rule_of(&policy, &a, DECIDE_TCP, 80, NULL), modes[m].rule);
-			assert_int_equal(rule_of(&policy, &a, DECIDE_TCP, 80, &wide), modes[m].rule);
-			assert_int_equal(rule_of(&policy, &a, DECIDE_TCP, 80, &narrow), CORDON_RULE_NET_ALLOW);
-			assert_int_equal(rule_of(&policy, &a, DECIDE_TCP, 81, &narrow), modes[m].rule);
+			assert_int_equal(rule_of(&policy, &a, DECIDE_TCP, 80, &wide),
+					 modes[m].rule);
+			assert_int_equal(rule_of(&policy, &a, DECIDE_TCP, 80, &narrow),
+					 CORDON_RULE_NET_ALLOW);
+			assert_int_equal(rule_of(&policy, &a, DECIDE_TCP, 81, &narrow),
+					 modes[m].rule);
 		}
 }
 
 static void ports_and_protocols_of_a_prefix(void **state)
 {
 	struct cordon_policy policy = { .mode = CORDON_MODE_ENFORCE };
-	struct cordon_net net = { .n = 2, .ports = { { .proto = DECIDE_TCP, .lo = 10, .hi = 20 }, { .lo = 53, .hi = 53 }, { .lo = 0, .hi = 65535 } } };
+	struct cordon_net net = { .n = 2,
+				  .ports = { { .proto = DECIDE_TCP, .lo = 10, .hi = 20 },
+					     { .lo = 53, .hi = 53 },
+					     { .lo = 0, .hi = 65535 } } };
 	struct cordon_addr a = addr("10.0.0.1");
 
 	(void)state;
@@ -153,7 +199,8 @@ static void ports_and_protocols_of_a_prefix(void **state)
 			int tcp = proto == DECIDE_TCP && ((port >= 10 && port <= 20) || port == 53);
 			int udp = proto == DECIDE_UDP && port == 53;
 
-			assert_int_equal(decide_allows(rule_of(&policy, &a, proto, port, &net)), tcp || udp);
+			assert_int_equal(decide_allows(rule_of(&policy, &a, proto, port, &net)),
+					 tcp || udp);
 		}
 }
 
@@ -164,10 +211,12 @@ static void only_listed_sockets(void **state)
 		for (int type = 0; type < 16; type++)
 			for (int proto = 0; proto < 300; proto++) {
 				int inet = (family == AF_INET || family == AF_INET6) &&
-					   ((type == 1 && (proto == 0 || proto == 6)) || (type == 2 && (proto == 0 || proto == 17)));
+					   ((type == 1 && (proto == 0 || proto == 6)) ||
+					    (type == 2 && (proto == 0 || proto == 17)));
 				int ok = inet || family == AF_UNIX || (family == 16 && proto == 0);
 
-				assert_int_equal(decide_allows(decide_socket(family, type, proto)), ok);
+				assert_int_equal(decide_allows(decide_socket(family, type, proto)),
+						 ok);
 			}
 }
 
@@ -177,10 +226,12 @@ static void devices(void **state)
 		__u32 mode, major, minor;
 		int needed;
 	} rows[] = {
-		{ 0020666, 1, 3, 1 }, { 0020666, 1, 5, 1 }, { 0020666, 1, 7, 1 }, { 0020666, 1, 8, 1 }, { 0020666, 1, 9, 1 },
-		{ 0020666, 5, 0, 1 }, { 0020666, 5, 2, 1 }, { 0020620, 136, 0, 1 }, { 0020620, 143, 255, 1 },
-		{ 0020640, 1, 1, 0 }, { 0020640, 1, 4, 0 }, { 0020640, 1, 11, 0 }, { 0020600, 5, 1, 0 }, { 0020600, 4, 1, 0 },
-		{ 0060660, 1, 3, 0 }, { 0060660, 8, 0, 0 }, { 0020600, 10, 229, 0 }, { 0020600, 144, 0, 0 },
+		{ 0020666, 1, 3, 1 }, { 0020666, 1, 5, 1 },    { 0020666, 1, 7, 1 },
+		{ 0020666, 1, 8, 1 }, { 0020666, 1, 9, 1 },    { 0020666, 5, 0, 1 },
+		{ 0020666, 5, 2, 1 }, { 0020620, 136, 0, 1 },  { 0020620, 143, 255, 1 },
+		{ 0020640, 1, 1, 0 }, { 0020640, 1, 4, 0 },    { 0020640, 1, 11, 0 },
+		{ 0020600, 5, 1, 0 }, { 0020600, 4, 1, 0 },    { 0060660, 1, 3, 0 },
+		{ 0060660, 8, 0, 0 }, { 0020600, 10, 229, 0 }, { 0020600, 144, 0, 0 },
 	};
 
 	(void)state;
@@ -199,9 +250,12 @@ static void writing_needs_a_root(void **state)
 	(void)state;
 	for (__u32 flags = 0; flags < 8; flags++)
 		for (int opening = 0; opening < 2; opening++) {
-			assert_int_equal(decide_allows(decide_write(flags, 0, 0100644, 0, opening)), flags & CORDON_ROOT_WRITE);
-			assert_true(decide_allows(decide_write(flags, DECIDE_SB_NOUSER, 0010600, 0, opening)));
-			assert_int_equal(decide_allows(decide_read(flags)), !(flags & CORDON_ROOT_READ_DENY));
+			assert_int_equal(decide_allows(decide_write(flags, 0, 0100644, 0, opening)),
+					 flags & CORDON_ROOT_WRITE);
+			assert_true(decide_allows(
+				decide_write(flags, DECIDE_SB_NOUSER, 0010600, 0, opening)));
+			assert_int_equal(decide_allows(decide_read(flags)),
+					 !(flags & CORDON_ROOT_READ_DENY));
 		}
 	/* A walk that did not end proves nothing. */
 	assert_false(decide_allows(decide_write(DECIDE_ROOT_UNKNOWN, 0, 0100644, 0, 1)));

@@ -1149,9 +1149,9 @@ static void test_record_refuses(void **state)
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		struct error error = { "" };
 
-		assert_int_equal(
-			event_record_parse(cases[i].line, strlen(cases[i].line), &r, &error),
-			-EINVAL);
+		assert_int_equal(event_record_parse(cases[i].line, strlen(cases[i].line), &r,
+						    &error),
+				 -EINVAL);
 		if (!strstr(error.text, cases[i].reason))
 			fail_msg("%s: %s", cases[i].line, error.text);
 		assert_false(event_text_is_unsafe(error.text, strlen(error.text)));

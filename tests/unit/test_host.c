@@ -122,7 +122,7 @@ static char *const env_path[] = { "PATH=/usr/local/bin:/usr/bin:/bin:/usr/sbin:/
 
 static struct host_launch launch_of(struct fixture *f, char *const *argv)
 {
-	return (struct host_launch) {
+	return (struct host_launch){
 		.argv = argv, .env_set = env_path, .workdir = f->dir, .cgroup = &f->cgroup
 	};
 }

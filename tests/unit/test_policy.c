@@ -142,11 +142,11 @@ static void assert_strings(const struct policy_strings *strings, const char *con
 	assert_non_null(strings->v);
 	assert_null(strings->v[n]);
 }
-#define STRINGS(...) ((const char *const[]){__VA_ARGS__ __VA_OPT__(, ) NULL})
+#define STRINGS(...) ((const char *const[]){ __VA_ARGS__ __VA_OPT__(, ) NULL })
 
 static struct cordon_addr addr4(unsigned int a, unsigned int b, unsigned int c, unsigned int d)
 {
-	return (struct cordon_addr){.b = {[12] = (__u8)a, (__u8)b, (__u8)c, (__u8)d}};
+	return (struct cordon_addr){ .b = { [12] = (__u8)a, (__u8)b, (__u8)c, (__u8)d } };
 }
 
 /* A generator of numbers that is the same everywhere. */
@@ -160,28 +160,28 @@ static uint32_t random_below(uint32_t n)
 
 /* --- the model ----------------------------------------------------------------------------------------------- */
 
-static const char full_text[] = HEAD
-	"mode: audit\n"
-	"files:\n"
-	"  workdir: /srv/agent/work/\n"
-	"  private: [/scratch]\n"
-	"  write: [/var/lib//agent, /srv/./out]\n"
-	"  read: {deny: [/etc/shadow, /root]}\n"
-	"  exec: {deny: []}\n"
-	"network:\n"
-	"  gateway: [127.0.0.1:8800, \"[::1]:8801\", \"[::ffff:10.0.0.1]:65535\"]\n"
-	"  allow:\n"
-	"    - {to: 10.0.0.0/8, port: 443, proto: tcp}\n"
-	"    - {to: 10.1.0.0/16, port: 53}\n"
-	"    - {to: \"::ffff:192.168.0.0/112\", port: 1-1024, proto: udp}\n"
-	"    - {to: 2001:db8::/32}\n"
-	"  dns: deny\n"
-	"  loopback: deny\n"
-	"  unix: [/run/app.sock, /run/other.sock]\n"
-	"env:\n"
-	"  pass: [PATH, _X]\n"
-	"  set: {A: yes, B: \"\", C: \"x=y\\nz\", D: 010}\n"
-	"labels: {team: payments, \"a.b/c\": \"1\"}\n";
+static const char full_text[] =
+	HEAD "mode: audit\n"
+	     "files:\n"
+	     "  workdir: /srv/agent/work/\n"
+	     "  private: [/scratch]\n"
+	     "  write: [/var/lib//agent, /srv/./out]\n"
+	     "  read: {deny: [/etc/shadow, /root]}\n"
+	     "  exec: {deny: []}\n"
+	     "network:\n"
+	     "  gateway: [127.0.0.1:8800, \"[::1]:8801\", \"[::ffff:10.0.0.1]:65535\"]\n"
+	     "  allow:\n"
+	     "    - {to: 10.0.0.0/8, port: 443, proto: tcp}\n"
+	     "    - {to: 10.1.0.0/16, port: 53}\n"
+	     "    - {to: \"::ffff:192.168.0.0/112\", port: 1-1024, proto: udp}\n"
+	     "    - {to: 2001:db8::/32}\n"
+	     "  dns: deny\n"
+	     "  loopback: deny\n"
+	     "  unix: [/run/app.sock, /run/other.sock]\n"
+	     "env:\n"
+	     "  pass: [PATH, _X]\n"
+	     "  set: {A: yes, B: \"\", C: \"x=y\\nz\", D: 010}\n"
+	     "labels: {team: payments, \"a.b/c\": \"1\"}\n";
 
 static void model_of_full_text(void **state)
 {
@@ -206,9 +206,9 @@ static void model_of_gateways(void **state)
 {
 	struct policy *p = parse_good(full_text, &no_paths);
 	const struct cordon_gateway expected[3] = {
-		{.addr = addr4(127, 0, 0, 1), .port = 8800, .proto = IPPROTO_TCP},
-		{.addr = {.v6 = 1, .b = {[15] = 1}}, .port = 8801, .proto = IPPROTO_TCP},
-		{.addr = addr4(10, 0, 0, 1), .port = 65535, .proto = IPPROTO_TCP},
+		{ .addr = addr4(127, 0, 0, 1), .port = 8800, .proto = IPPROTO_TCP },
+		{ .addr = { .v6 = 1, .b = { [15] = 1 } }, .port = 8801, .proto = IPPROTO_TCP },
+		{ .addr = addr4(10, 0, 0, 1), .port = 65535, .proto = IPPROTO_TCP },
 	};
 
 	assert_int_equal(p->n_gateways, 3);
@@ -224,10 +224,12 @@ static void model_of_allow(void **state)
 {
 	struct policy *p = parse_good(full_text, &no_paths);
 	const struct policy_allow expected[4] = {
-		{addr4(10, 0, 0, 0), 8, {.proto = IPPROTO_TCP, .lo = 443, .hi = 443}},
-		{addr4(10, 1, 0, 0), 16, {.proto = 0, .lo = 53, .hi = 53}},
-		{addr4(192, 168, 0, 0), 16, {.proto = IPPROTO_UDP, .lo = 1, .hi = 1024}},
-		{{.v6 = 1, .b = {0x20, 0x01, 0x0d, 0xb8}}, 32, {.proto = 0, .lo = 0, .hi = 65535}},
+		{ addr4(10, 0, 0, 0), 8, { .proto = IPPROTO_TCP, .lo = 443, .hi = 443 } },
+		{ addr4(10, 1, 0, 0), 16, { .proto = 0, .lo = 53, .hi = 53 } },
+		{ addr4(192, 168, 0, 0), 16, { .proto = IPPROTO_UDP, .lo = 1, .hi = 1024 } },
+		{ { .v6 = 1, .b = { 0x20, 0x01, 0x0d, 0xb8 } },
+		  32,
+		  { .proto = 0, .lo = 0, .hi = 65535 } },
 	};
 
 	assert_int_equal(p->n_allow, 4);
@@ -272,8 +274,9 @@ static void model_of_empty_lists(void **state)
 
 static void workdir_from_options(void **state)
 {
-	struct policy_options options = {
-		.workdir = "/var//lib/", .check_paths = true, .need_workdir = true};
+	struct policy_options options = { .workdir = "/var//lib/",
+					  .check_paths = true,
+					  .need_workdir = true };
 	struct policy *p = parse_good(HEAD "files: {workdir: /nonexistent}\n", &options);
 
 	assert_string_equal(p->workdir, "/var/lib");
@@ -290,7 +293,7 @@ static void workdir_from_options(void **state)
 /* A workdir with a fault is not missing as well. */
 static void workdir_with_a_fault(void **state)
 {
-	struct policy_options options = {.need_workdir = true};
+	struct policy_options options = { .need_workdir = true };
 
 	parse_bad(HEAD "files: {workdir: here}\n", &options);
 	assert_int_equal(faults.n, 1);
@@ -299,8 +302,8 @@ static void workdir_with_a_fault(void **state)
 /* A socket that exists is a right path; the golden tests have no socket at hand. */
 static void unix_sockets_that_exist(void **state)
 {
-	struct sockaddr_un un = {.sun_family = AF_UNIX};
-	struct policy_options options = {.check_paths = true};
+	struct sockaddr_un un = { .sun_family = AF_UNIX };
+	struct policy_options options = { .check_paths = true };
 	char dir[] = "/tmp/test_policy.XXXXXX", text[512];
 	struct policy *p;
 	int fd;
@@ -328,11 +331,11 @@ static void unix_sockets_that_exist(void **state)
 
 static void faults_are_sorted_and_bounded(void **state)
 {
-	struct policy_faults list = {.n = 0};
+	struct policy_faults list = { .n = 0 };
 	unsigned int before = 0;
 
 	for (unsigned int i = 0; i < 1000; i++) {
-		struct policy_mark at = {1 + random_below(50), 1 + random_below(50)};
+		struct policy_mark at = { 1 + random_below(50), 1 + random_below(50) };
 
 		assert_int_equal(policy_fault_add(&list, at, "fault %u", i), 0);
 	}
@@ -354,18 +357,18 @@ static void faults_are_printable(void **state)
 	static const struct {
 		const char *in, *out;
 	} rows[] = {
-		{"plain", "plain"},
-		{"a\nb\x1b[m\x7f", "a\\x0ab\\x1b[m\\x7f"},
-		{"\xc3\xa4\xe6\x97\xa5\xf0\x9f\x98\x80", "\xc3\xa4\xe6\x97\xa5\xf0\x9f\x98\x80"},
-		{"\xe2\x80\xae\xc2\x85\xef\xbb\xbf", "\\xe2\\x80\\xae\\xc2\\x85\\xef\\xbb\\xbf"},
-		{"\xff\xc3(\xe2\x82", "\\xff\\xc3(\\xe2\\x82"},
+		{ "plain", "plain" },
+		{ "a\nb\x1b[m\x7f", "a\\x0ab\\x1b[m\\x7f" },
+		{ "\xc3\xa4\xe6\x97\xa5\xf0\x9f\x98\x80", "\xc3\xa4\xe6\x97\xa5\xf0\x9f\x98\x80" },
+		{ "\xe2\x80\xae\xc2\x85\xef\xbb\xbf", "\\xe2\\x80\\xae\\xc2\\x85\\xef\\xbb\\xbf" },
+		{ "\xff\xc3(\xe2\x82", "\\xff\\xc3(\\xe2\\x82" },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
-		struct policy_faults list = {.n = 0};
+		struct policy_faults list = { .n = 0 };
 
 		assert_int_equal(
-			policy_fault_add(&list, (struct policy_mark){1, 1}, "%s", rows[i].in), 0);
+			policy_fault_add(&list, (struct policy_mark){ 1, 1 }, "%s", rows[i].in), 0);
 		assert_string_equal(list.v[0].text, rows[i].out);
 		policy_faults_clear(&list);
 	}
@@ -413,22 +416,22 @@ static void faults_hold_no_secret(void **state)
 static void metadata_is_what_the_kernel_denies(void **state)
 {
 	static const __u8 pieces[][4] = {
-		{0, 0, 0, 0},	       {0xa9, 0xfe, 0xa9, 0xfe},
-		{0xa9, 0xfe, 0, 1},    {0x56, 0x01, 0, 0},
-		{0, 0, 0xff, 0xff},    {0xff, 0xff, 0, 0},
-		{0, 0x64, 0xff, 0x9b}, {0x20, 0x02, 0xa9, 0xfe},
-		{0x20, 0x01, 0, 0},    {0x20, 0x01, 0x0d, 0xb8},
-		{0xfd, 0, 0x0e, 0xc2}, {0xfe, 0x80, 0, 0},
-		{0xfe, 0xbf, 0, 0},    {0xfe, 0xc0, 0, 0},
-		{0, 0, 0x5e, 0xfe},    {2, 0, 0x5e, 0xfe},
-		{3, 0, 0x5e, 0xfe},    {4, 0, 0x5e, 0xfe},
-		{0, 1, 0, 0},	       {0, 0, 2, 0x54},
-		{0xa9, 0xff, 0, 0},
+		{ 0, 0, 0, 0 },		 { 0xa9, 0xfe, 0xa9, 0xfe },
+		{ 0xa9, 0xfe, 0, 1 },	 { 0x56, 0x01, 0, 0 },
+		{ 0, 0, 0xff, 0xff },	 { 0xff, 0xff, 0, 0 },
+		{ 0, 0x64, 0xff, 0x9b }, { 0x20, 0x02, 0xa9, 0xfe },
+		{ 0x20, 0x01, 0, 0 },	 { 0x20, 0x01, 0x0d, 0xb8 },
+		{ 0xfd, 0, 0x0e, 0xc2 }, { 0xfe, 0x80, 0, 0 },
+		{ 0xfe, 0xbf, 0, 0 },	 { 0xfe, 0xc0, 0, 0 },
+		{ 0, 0, 0x5e, 0xfe },	 { 2, 0, 0x5e, 0xfe },
+		{ 3, 0, 0x5e, 0xfe },	 { 4, 0, 0x5e, 0xfe },
+		{ 0, 1, 0, 0 },		 { 0, 0, 2, 0x54 },
+		{ 0xa9, 0xff, 0, 0 },
 	};
 	unsigned int shut = 0;
 
 	for (unsigned int i = 0; i < 21 * 21 * 21 * 21; i++) {
-		struct cordon_addr addr = {.v6 = 1};
+		struct cordon_addr addr = { .v6 = 1 };
 
 		for (unsigned int k = 0, rest = i; k < 4; k++, rest /= ARRAY_SIZE(pieces))
 			memcpy(addr.b + 4 * k, pieces[rest % ARRAY_SIZE(pieces)], 4);
@@ -452,29 +455,29 @@ static void metadata_prefixes(void **state)
 		const char *prefix;
 		bool shut;
 	} rows[] = {
-		{"169.254.0.0/16", true},
-		{"169.254.169.254", true},
-		{"169.254.0.0/15", false},
-		{"169.252.0.0/14", false},
-		{"0.0.0.0/0", false},
-		{"fd00:ec2::/32", true},
-		{"fd00:ec2::254", true},
-		{"fd00:ec2::/31", false},
-		{"fd00::/8", false},
-		{"2002:a9fe::/32", true},
-		{"2002:a9fe::/31", false},
-		{"64:ff9b::a9fe:0/112", true},
-		{"64:ff9b::/96", false},
-		{"64:ff9b::a9fe:0/111", false},
-		{"::/0", false},
-		{"::a9fe:0/112", true},
-		{"::ffff:169.254.0.0/112", true},
-		{"::ffff:0:0/96", false},
+		{ "169.254.0.0/16", true },
+		{ "169.254.169.254", true },
+		{ "169.254.0.0/15", false },
+		{ "169.252.0.0/14", false },
+		{ "0.0.0.0/0", false },
+		{ "fd00:ec2::/32", true },
+		{ "fd00:ec2::254", true },
+		{ "fd00:ec2::/31", false },
+		{ "fd00::/8", false },
+		{ "2002:a9fe::/32", true },
+		{ "2002:a9fe::/31", false },
+		{ "64:ff9b::a9fe:0/112", true },
+		{ "64:ff9b::/96", false },
+		{ "64:ff9b::a9fe:0/111", false },
+		{ "::/0", false },
+		{ "::a9fe:0/112", true },
+		{ "::ffff:169.254.0.0/112", true },
+		{ "::ffff:0:0/96", false },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		struct cordon_addr addr;
-		struct error error = {""};
+		struct error error = { "" };
 		uint8_t bits;
 		int r = policy_value_prefix(rows[i].prefix, &addr, &bits, &error);
 
@@ -488,9 +491,9 @@ static void metadata_prefixes(void **state)
 
 static void prefixes_format_as_they_parse(void **state)
 {
-	static const char *const rows[] = {"10.0.0.0/8",       "10.1.2.3", "0.0.0.0/0",
-					   "2001:db8::/32",    "::1",	   "::/0",
-					   "192.168.1.128/25", "fe80::/10"};
+	static const char *const rows[] = { "10.0.0.0/8",	"10.1.2.3", "0.0.0.0/0",
+					    "2001:db8::/32",	"::1",	    "::/0",
+					    "192.168.1.128/25", "fe80::/10" };
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		struct cordon_addr addr;
@@ -510,19 +513,19 @@ static void paths_are_canonical(void **state)
 	static const struct {
 		const char *in, *out; /* NULL: refused */
 	} rows[] = {
-		{"/", "/"},	  {"//", "/"},
-		{"/.", "/"},	  {"/a", "/a"},
-		{"/a/", "/a"},	  {"//a//b/./c/", "/a/b/c"},
-		{"/...", "/..."}, {"/a..b/.c", "/a..b/.c"},
-		{"", NULL},	  {"a", NULL},
-		{"/..", NULL},	  {"/a/../b", NULL},
-		{"/a/..", NULL},  {"/a\nb", NULL},
-		{"./a", NULL},
+		{ "/", "/" },	    { "//", "/" },
+		{ "/.", "/" },	    { "/a", "/a" },
+		{ "/a/", "/a" },    { "//a//b/./c/", "/a/b/c" },
+		{ "/...", "/..." }, { "/a..b/.c", "/a..b/.c" },
+		{ "", NULL },	    { "a", NULL },
+		{ "/..", NULL },    { "/a/../b", NULL },
+		{ "/a/..", NULL },  { "/a\nb", NULL },
+		{ "./a", NULL },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		_cleanup_free_ char *path = NULL;
-		struct error error = {""};
+		struct error error = { "" };
 
 		assert_int_equal(policy_value_path(rows[i].in, &path, &error),
 				 rows[i].out ? 0 : -EINVAL);
@@ -614,7 +617,7 @@ static bool longest_match_allows(const struct image_net *nets, size_t n,
 /* Few distinct bytes and ports, so that rules meet. */
 static struct cordon_addr random_addr(void)
 {
-	struct cordon_addr addr = {.v6 = random_below(2) == 0};
+	struct cordon_addr addr = { .v6 = random_below(2) == 0 };
 
 	for (unsigned int i = addr.v6 ? 0 : 12; i < 16; i++)
 		addr.b[i] = random_below(4) ? 0 : (__u8)(random_below(2) ? 0x80 : 0x01);
@@ -623,16 +626,16 @@ static struct cordon_addr random_addr(void)
 
 static void random_rule(struct policy_allow *allow)
 {
-	static const __u8 protos[] = {0, IPPROTO_TCP, IPPROTO_UDP};
+	static const __u8 protos[] = { 0, IPPROTO_TCP, IPPROTO_UDP };
 	struct cordon_addr addr = random_addr();
 	unsigned int bits = random_below(policy_addr_bits(&addr) + 1), base = addr.v6 ? 0 : 12;
 
 	for (unsigned int i = bits; i < policy_addr_bits(&addr); i++)
 		addr.b[base + i / 8] &= (__u8) ~(0x80 >> i % 8);
-	*allow = (struct policy_allow){
-		addr,
-		(uint8_t)bits,
-		{.proto = protos[random_below(3)], .lo = (__u16)random_below(12)}};
+	*allow = (struct policy_allow){ addr,
+					(uint8_t)bits,
+					{ .proto = protos[random_below(3)],
+					  .lo = (__u16)random_below(12) } };
 	allow->ports.hi = (__u16)(allow->ports.lo + random_below(4));
 }
 
@@ -684,24 +687,26 @@ static void ranges_are_merged(void **state)
 		unsigned int n;
 		struct cordon_ports expected[4];
 	} rows[] = {
-		{"{to: 10.0.0.0/8, port: 80}, {to: 10.0.0.0/8, port: 81}", 1, {{0, 0, 80, 81}}},
-		{"{to: 10.0.0.0/8, port: 80-90}, {to: 10.0.0.0/8, port: 85-99}",
-		 1,
-		 {{0, 0, 80, 99}}},
-		{"{to: 10.0.0.0/8, port: 80, proto: tcp}, {to: 10.0.0.0/8, port: 80, proto: udp}",
-		 1,
-		 {{0, 0, 80, 80}}},
-		{"{to: 10.0.0.0/8, port: 80, proto: tcp}, {to: 10.0.0.0/8, port: 81, proto: udp}",
-		 2,
-		 {{IPPROTO_TCP, 0, 80, 80}, {IPPROTO_UDP, 0, 81, 81}}},
-		{"{to: 10.0.0.0/8, port: 80-82, proto: tcp}, {to: 10.0.0.0/8, port: 82-90, proto: "
-		 "udp}",
-		 2,
-		 {{IPPROTO_TCP, 0, 80, 82}, {IPPROTO_UDP, 0, 82, 90}}},
-		{"{to: 10.0.0.0/8, port: 80}, {to: 10.0.0.0/8, port: 70-90, proto: tcp}",
-		 2,
-		 {{IPPROTO_TCP, 0, 70, 90}, {IPPROTO_UDP, 0, 80, 80}}},
-		{"{to: 10.0.0.0/8}", 1, {{0, 0, 0, 65535}}},
+		{ "{to: 10.0.0.0/8, port: 80}, {to: 10.0.0.0/8, port: 81}",
+		  1,
+		  { { 0, 0, 80, 81 } } },
+		{ "{to: 10.0.0.0/8, port: 80-90}, {to: 10.0.0.0/8, port: 85-99}",
+		  1,
+		  { { 0, 0, 80, 99 } } },
+		{ "{to: 10.0.0.0/8, port: 80, proto: tcp}, {to: 10.0.0.0/8, port: 80, proto: udp}",
+		  1,
+		  { { 0, 0, 80, 80 } } },
+		{ "{to: 10.0.0.0/8, port: 80, proto: tcp}, {to: 10.0.0.0/8, port: 81, proto: udp}",
+		  2,
+		  { { IPPROTO_TCP, 0, 80, 80 }, { IPPROTO_UDP, 0, 81, 81 } } },
+		{ "{to: 10.0.0.0/8, port: 80-82, proto: tcp}, {to: 10.0.0.0/8, port: 82-90, proto: "
+		  "udp}",
+		  2,
+		  { { IPPROTO_TCP, 0, 80, 82 }, { IPPROTO_UDP, 0, 82, 90 } } },
+		{ "{to: 10.0.0.0/8, port: 80}, {to: 10.0.0.0/8, port: 70-90, proto: tcp}",
+		  2,
+		  { { IPPROTO_TCP, 0, 70, 90 }, { IPPROTO_UDP, 0, 80, 80 } } },
+		{ "{to: 10.0.0.0/8}", 1, { { 0, 0, 0, 65535 } } },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
@@ -721,13 +726,14 @@ static void ranges_are_merged(void **state)
 static void too_many_ranges_are_refused(void **state)
 {
 	struct policy_allow rules[CORDON_PORTS_PER_NET + 1];
-	struct policy policy = {.name = (char *)"t", .mode = CORDON_MODE_ENFORCE, .allow = rules};
+	struct policy policy = { .name = (char *)"t", .mode = CORDON_MODE_ENFORCE, .allow = rules };
 	struct image *image = NULL;
 
 	for (unsigned int i = 0; i < ARRAY_SIZE(rules); i++) {
 		__u16 port = (__u16)(100 + 2 * i);
 
-		rules[i] = (struct policy_allow){addr4(10, 0, 0, 0), 8, {.lo = port, .hi = port}};
+		rules[i] =
+			(struct policy_allow){ addr4(10, 0, 0, 0), 8, { .lo = port, .hi = port } };
 	}
 	policy.n_allow = CORDON_PORTS_PER_NET;
 	assert_int_equal(policy_compile(&policy, &image), 0);
@@ -746,10 +752,10 @@ static void image_of_full_text(void **state)
 		const char *path;
 		uint32_t flags;
 	} roots[] = {
-		{"/etc/shadow", CORDON_ROOT_READ_DENY}, {"/root", CORDON_ROOT_READ_DENY},
-		{"/run/app.sock", CORDON_ROOT_UNIX},	{"/run/other.sock", CORDON_ROOT_UNIX},
-		{"/scratch", CORDON_ROOT_WRITE},	{"/srv/agent/work", CORDON_ROOT_WRITE},
-		{"/srv/out", CORDON_ROOT_WRITE},	{"/var/lib/agent", CORDON_ROOT_WRITE},
+		{ "/etc/shadow", CORDON_ROOT_READ_DENY }, { "/root", CORDON_ROOT_READ_DENY },
+		{ "/run/app.sock", CORDON_ROOT_UNIX },	  { "/run/other.sock", CORDON_ROOT_UNIX },
+		{ "/scratch", CORDON_ROOT_WRITE },	  { "/srv/agent/work", CORDON_ROOT_WRITE },
+		{ "/srv/out", CORDON_ROOT_WRITE },	  { "/var/lib/agent", CORDON_ROOT_WRITE },
 	};
 	struct image *image = compile_good(full_text);
 
@@ -827,97 +833,97 @@ static void image_is_deterministic(void **state)
 #define NETS(image) ((struct image_net *)image_nets(image))
 #define ROOTS(image) ((struct image_root *)image_roots(image))
 #define STRINGS_OF(image) ((char *)image_string(image, 0))
-#define DAMAGES(D)                                                                                 \
-	D(i->magic++)                                                                              \
-	D(i->version++)                                                                            \
-	D(i->size_bytes++)                                                                         \
-	D(i->size_bytes = 0)                                                                       \
-	D(i->n_nets++)                                                                             \
-	D(i->n_nets = 0)                                                                           \
-	D(i->n_nets = UINT32_MAX)                                                                  \
-	D(i->n_roots++)                                                                            \
-	D(i->n_roots = UINT32_MAX)                                                                 \
-	D(i->n_roots--; i->string_bytes += 8)                                                      \
-	D(i->n_nets--; i->n_roots += 9; i->string_bytes += 4)                                      \
-	D(i->string_bytes--)                                                                       \
-	D(i->string_bytes = 0)                                                                     \
-	D(i->string_bytes = UINT32_MAX)                                                            \
-	D(i->name = 1)                                                                             \
-	D(i->name = UINT32_MAX)                                                                    \
-	D(i->pad = 1)                                                                              \
-	D(i->policy.mode = 0)                                                                      \
-	D(i->policy.mode = 3)                                                                      \
-	D(i->policy.loopback = 3)                                                                  \
-	D(i->policy.root_flags = 0)                                                                \
-	D(i->policy.root_flags = CORDON_ROOT_WRITE)                                                \
-	D(i->policy.root_flags |= 8)                                                               \
-	D(i->policy.has_nets = 0)                                                                  \
-	D(i->policy.has_nets = 2)                                                                  \
-	D(i->policy.n_gateways = CORDON_GATEWAYS_MAX)                                              \
-	D(i->policy.n_gateways = 255)                                                              \
-	D(i->policy.n_gateways = 2)                                                                \
-	D(i->policy.report_allow = 2)                                                              \
-	D(i->policy.pad[1] = 1)                                                                    \
-	D(i->policy.pad2 = 1)                                                                      \
-	D(i->policy.generation = 1)                                                                \
-	D(i->policy.root_filter[3] = 1)                                                            \
-	D(i->policy.gateway[0].port = 0)                                                           \
-	D(i->policy.gateway[0].proto = IPPROTO_UDP)                                                \
-	D(i->policy.gateway[0].pad = 1)                                                            \
-	D(i->policy.gateway[0].addr.v6 = 2)                                                        \
-	D(i->policy.gateway[0].addr.mapped = 1)                                                    \
-	D(i->policy.gateway[0].addr.pad[0] = 1)                                                    \
-	D(i->policy.gateway[0].addr.b[11] = 1)                                                     \
-	D(i->policy.gateway[0].addr = addr4(169, 254, 169, 254))                                   \
-	D(i->policy.gateway[0].addr = addr4(0, 0, 0, 0))                                           \
-	D(i->policy.gateway[0].addr.v6 = 1; i->policy.gateway[0].addr.b[10] = 0xff;                \
-	  i->policy.gateway[0].addr.b[11] = 0xff)                                                  \
-	D(i->policy.gateway[3].port = 1)                                                           \
-	D(NETS(i)[0].prefix_bits = 33)                                                             \
-	D(NETS(i)[0].prefix_bits = 4)                                                              \
-	D(NETS(i)[0].addr.b[15] = 1)                                                               \
-	D(NETS(i)[0].addr.b[0] = 1)                                                                \
-	D(NETS(i)[0].addr.v6 = 1)                                                                  \
-	D(NETS(i)[0].pad[2] = 1)                                                                   \
-	D(NETS(i)[0].net.loopback = 1)                                                             \
-	D(NETS(i)[0].net.n = 0)                                                                    \
-	D(NETS(i)[0].net.n = 2)                                                                    \
-	D(NETS(i)[0].net.n = CORDON_PORTS_PER_NET + 1)                                             \
-	D(NETS(i)[0].net.n = 255)                                                                  \
-	D(NETS(i)[0].net.pad[0] = 1)                                                               \
-	D(NETS(i)[0].net.ports[0].proto = 1)                                                       \
-	D(NETS(i)[0].net.ports[0].pad = 1)                                                         \
-	D(NETS(i)[0].net.ports[0].lo = 444)                                                        \
-	D(NETS(i)[0].net.ports[7].hi = 1)                                                          \
-	D(NETS(i)[0].net.ports[0].hi = 444) /* then more than the one inside it */                 \
-	D(NETS(i)[0].net.ports[0].proto = 0)                                                       \
-	D(NETS(i)[1].net.ports[1].lo = 442; NETS(i)[1].net.ports[1].hi = 442)                      \
-	D(NETS(i)[1].net.ports[1].proto = IPPROTO_UDP)                                             \
-	D(NETS(i)[1].net.ports[0].lo = 444; NETS(i)[1].net.ports[0].hi = 444)                      \
-	D(NETS(i)[1].net.ports[0] = NETS(i)[1].net.ports[1])                                       \
-	D(NETS(i)[1] = NETS(i)[0])                                                                 \
-	D(NETS(i)[2].addr = addr4(9, 0, 0, 0))                                                     \
-	D(NETS(i)[2].addr = addr4(169, 254, 0, 0))                                                 \
-	D(NETS(i)[3].prefix_bits = 129)                                                            \
-	D(NETS(i)[3].prefix_bits = 255)                                                            \
-	D(ROOTS(i)[0].path++)                                                                      \
-	D(ROOTS(i)[0].path = 0)                                                                    \
-	D(ROOTS(i)[0].path = UINT32_MAX)                                                           \
-	D(ROOTS(i)[7].path = i->string_bytes)                                                      \
-	D(ROOTS(i)[0].flags = 0)                                                                   \
-	D(ROOTS(i)[0].flags |= 8)                                                                  \
-	D(ROOTS(i)[0].flags |= 0x80000000)                                                         \
-	D(ROOTS(i)[1] = ROOTS(i)[0])                                                               \
-	D(STRINGS_OF(i)[i->string_bytes - 1] = 'x')                                                \
-	D(STRINGS_OF(i)[0] = '\0')                                                                 \
-	D(STRINGS_OF(i)[0] = ' ')                                                                  \
-	D(STRINGS_OF(i)[2] = 'x')                                                                  \
-	D(STRINGS_OF(i)[3] = '/')                                                                  \
-	D(STRINGS_OF(i)[3] = '\n')                                                                 \
-	D(STRINGS_OF(i)[3] = '\0')                                                                 \
-	D(memcpy(STRINGS_OF(i) + 2, "/../abcdefg", 11))                                            \
-	D(memcpy(STRINGS_OF(i) + 2, "/a/./bcdefg", 11))                                            \
-	D(memcpy(STRINGS_OF(i) + 2, "/abcdefghi/", 11))                                            \
+#define DAMAGES(D)                                                                  \
+	D(i->magic++)                                                               \
+	D(i->version++)                                                             \
+	D(i->size_bytes++)                                                          \
+	D(i->size_bytes = 0)                                                        \
+	D(i->n_nets++)                                                              \
+	D(i->n_nets = 0)                                                            \
+	D(i->n_nets = UINT32_MAX)                                                   \
+	D(i->n_roots++)                                                             \
+	D(i->n_roots = UINT32_MAX)                                                  \
+	D(i->n_roots--; i->string_bytes += 8)                                       \
+	D(i->n_nets--; i->n_roots += 9; i->string_bytes += 4)                       \
+	D(i->string_bytes--)                                                        \
+	D(i->string_bytes = 0)                                                      \
+	D(i->string_bytes = UINT32_MAX)                                             \
+	D(i->name = 1)                                                              \
+	D(i->name = UINT32_MAX)                                                     \
+	D(i->pad = 1)                                                               \
+	D(i->policy.mode = 0)                                                       \
+	D(i->policy.mode = 3)                                                       \
+	D(i->policy.loopback = 3)                                                   \
+	D(i->policy.root_flags = 0)                                                 \
+	D(i->policy.root_flags = CORDON_ROOT_WRITE)                                 \
+	D(i->policy.root_flags |= 8)                                                \
+	D(i->policy.has_nets = 0)                                                   \
+	D(i->policy.has_nets = 2)                                                   \
+	D(i->policy.n_gateways = CORDON_GATEWAYS_MAX)                               \
+	D(i->policy.n_gateways = 255)                                               \
+	D(i->policy.n_gateways = 2)                                                 \
+	D(i->policy.report_allow = 2)                                               \
+	D(i->policy.pad[1] = 1)                                                     \
+	D(i->policy.pad2 = 1)                                                       \
+	D(i->policy.generation = 1)                                                 \
+	D(i->policy.root_filter[3] = 1)                                             \
+	D(i->policy.gateway[0].port = 0)                                            \
+	D(i->policy.gateway[0].proto = IPPROTO_UDP)                                 \
+	D(i->policy.gateway[0].pad = 1)                                             \
+	D(i->policy.gateway[0].addr.v6 = 2)                                         \
+	D(i->policy.gateway[0].addr.mapped = 1)                                     \
+	D(i->policy.gateway[0].addr.pad[0] = 1)                                     \
+	D(i->policy.gateway[0].addr.b[11] = 1)                                      \
+	D(i->policy.gateway[0].addr = addr4(169, 254, 169, 254))                    \
+	D(i->policy.gateway[0].addr = addr4(0, 0, 0, 0))                            \
+	D(i->policy.gateway[0].addr.v6 = 1; i->policy.gateway[0].addr.b[10] = 0xff; \
+	  i->policy.gateway[0].addr.b[11] = 0xff)                                   \
+	D(i->policy.gateway[3].port = 1)                                            \
+	D(NETS(i)[0].prefix_bits = 33)                                              \
+	D(NETS(i)[0].prefix_bits = 4)                                               \
+	D(NETS(i)[0].addr.b[15] = 1)                                                \
+	D(NETS(i)[0].addr.b[0] = 1)                                                 \
+	D(NETS(i)[0].addr.v6 = 1)                                                   \
+	D(NETS(i)[0].pad[2] = 1)                                                    \
+	D(NETS(i)[0].net.loopback = 1)                                              \
+	D(NETS(i)[0].net.n = 0)                                                     \
+	D(NETS(i)[0].net.n = 2)                                                     \
+	D(NETS(i)[0].net.n = CORDON_PORTS_PER_NET + 1)                              \
+	D(NETS(i)[0].net.n = 255)                                                   \
+	D(NETS(i)[0].net.pad[0] = 1)                                                \
+	D(NETS(i)[0].net.ports[0].proto = 1)                                        \
+	D(NETS(i)[0].net.ports[0].pad = 1)                                          \
+	D(NETS(i)[0].net.ports[0].lo = 444)                                         \
+	D(NETS(i)[0].net.ports[7].hi = 1)                                           \
+	D(NETS(i)[0].net.ports[0].hi = 444) /* then more than the one inside it */  \
+	D(NETS(i)[0].net.ports[0].proto = 0)                                        \
+	D(NETS(i)[1].net.ports[1].lo = 442; NETS(i)[1].net.ports[1].hi = 442)       \
+	D(NETS(i)[1].net.ports[1].proto = IPPROTO_UDP)                              \
+	D(NETS(i)[1].net.ports[0].lo = 444; NETS(i)[1].net.ports[0].hi = 444)       \
+	D(NETS(i)[1].net.ports[0] = NETS(i)[1].net.ports[1])                        \
+	D(NETS(i)[1] = NETS(i)[0])                                                  \
+	D(NETS(i)[2].addr = addr4(9, 0, 0, 0))                                      \
+	D(NETS(i)[2].addr = addr4(169, 254, 0, 0))                                  \
+	D(NETS(i)[3].prefix_bits = 129)                                             \
+	D(NETS(i)[3].prefix_bits = 255)                                             \
+	D(ROOTS(i)[0].path++)                                                       \
+	D(ROOTS(i)[0].path = 0)                                                     \
+	D(ROOTS(i)[0].path = UINT32_MAX)                                            \
+	D(ROOTS(i)[7].path = i->string_bytes)                                       \
+	D(ROOTS(i)[0].flags = 0)                                                    \
+	D(ROOTS(i)[0].flags |= 8)                                                   \
+	D(ROOTS(i)[0].flags |= 0x80000000)                                          \
+	D(ROOTS(i)[1] = ROOTS(i)[0])                                                \
+	D(STRINGS_OF(i)[i->string_bytes - 1] = 'x')                                 \
+	D(STRINGS_OF(i)[0] = '\0')                                                  \
+	D(STRINGS_OF(i)[0] = ' ')                                                   \
+	D(STRINGS_OF(i)[2] = 'x')                                                   \
+	D(STRINGS_OF(i)[3] = '/')                                                   \
+	D(STRINGS_OF(i)[3] = '\n')                                                  \
+	D(STRINGS_OF(i)[3] = '\0')                                                  \
+	D(memcpy(STRINGS_OF(i) + 2, "/../abcdefg", 11))                             \
+	D(memcpy(STRINGS_OF(i) + 2, "/a/./bcdefg", 11))                             \
+	D(memcpy(STRINGS_OF(i) + 2, "/abcdefghi/", 11))                             \
 	D(memcpy(STRINGS_OF(i) + 2, "/z", 2))
 
 static const char *const damage_names[] = {
@@ -930,9 +936,9 @@ static void damage(struct image *i, size_t which)
 {
 	size_t at = 0;
 
-#define DAMAGE_DO(...)                                                                             \
-	if (which == at++) {                                                                       \
-		__VA_ARGS__;                                                                       \
+#define DAMAGE_DO(...)       \
+	if (which == at++) { \
+		__VA_ARGS__; \
 	}
 	DAMAGES(DAMAGE_DO)
 #undef DAMAGE_DO
@@ -1091,7 +1097,7 @@ static void large_policies_are_read(void **state)
 /* Parses and compiles with the n-th allocation failing. Returns what came of it; nothing may be left behind. */
 static int run_with_failure(const char *text, const struct policy_options *options, long n)
 {
-	struct policy_faults list = {.n = 0};
+	struct policy_faults list = { .n = 0 };
 	struct policy *policy = NULL;
 	struct image *image = NULL;
 	long live;
@@ -1123,10 +1129,10 @@ static void memory_may_end_anywhere(void **state)
 		struct policy_options options;
 		int r;
 	} rows[] = {
-		{full_text, {.workdir = NULL}, 0},
-		{full_text, {.workdir = "/var", .check_paths = false}, 0},
-		{HEAD, {.workdir = ".", .check_paths = true}, 0},
-		{bad, {.check_paths = true}, -EINVAL},
+		{ full_text, { .workdir = NULL }, 0 },
+		{ full_text, { .workdir = "/var", .check_paths = false }, 0 },
+		{ HEAD, { .workdir = ".", .check_paths = true }, 0 },
+		{ bad, { .check_paths = true }, -EINVAL },
 	};
 
 	if (!MEMORY_IS_OURS)

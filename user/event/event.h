@@ -110,7 +110,7 @@ int event_parse_fence_id(const char *text, uint64_t *ret_id);
  * fence is given everything that was delivered or made and says when a gap record is due. The sum
  * of all gap records and events is the last number.
  */
-#define EVENT_TRACKER_WINDOW  4096	   /* positions by which an event may be late */
+#define EVENT_TRACKER_WINDOW 4096	   /* positions by which an event may be late */
 #define EVENT_GAP_INTERVAL_NS 100000000ULL /* between gap records, so that a flood is not doubled */
 
 struct event_tracker {

@@ -11,7 +11,7 @@
 #include "event/event.h"
 
 #define NS_PER_S 1000000000ULL
-#define DAY_S	 86400U
+#define DAY_S 86400U
 
 /*
  * A day since 1970 as a date: eras of 400 years that begin on 1 March, so that the leap day is the

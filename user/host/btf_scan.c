@@ -91,7 +91,8 @@ static size_t type_extra(const struct btf_type *type)
 	}
 }
 
-static void match(const char *name, uint32_t id, const char *const *names, uint32_t *ret_ids, size_t n)
+static void match(const char *name, uint32_t id, const char *const *names, uint32_t *ret_ids,
+		  size_t n)
 {
 	size_t i;
 
@@ -123,7 +124,8 @@ static int scan(const char *types, size_t types_size, const char *strings, size_
 	return 0;
 }
 
-int btf_scan_data(const void *data, size_t size, const char *const *names, uint32_t *ret_ids, size_t n)
+int btf_scan_data(const void *data, size_t size, const char *const *names, uint32_t *ret_ids,
+		  size_t n)
 {
 	const struct btf_header *header = data;
 	const char *body = data;
@@ -135,12 +137,13 @@ int btf_scan_data(const void *data, size_t size, const char *const *names, uint3
 		return -EBADMSG;
 	body += header->hdr_len;
 	rest = size - header->hdr_len;
-	if (header->type_off > rest || header->type_len > rest - header->type_off || header->type_off % 4 ||
-	    header->hdr_len % 4 || header->str_off > rest || header->str_len > rest - header->str_off ||
-	    !header->str_len || body[header->str_off + header->str_len - 1])
+	if (header->type_off > rest || header->type_len > rest - header->type_off ||
+	    header->type_off % 4 || header->hdr_len % 4 || header->str_off > rest ||
+	    header->str_len > rest - header->str_off || !header->str_len ||
+	    body[header->str_off + header->str_len - 1])
 		return -EBADMSG;
-	return scan(body + header->type_off, header->type_len, body + header->str_off, header->str_len, names,
-		    ret_ids, n);
+	return scan(body + header->type_off, header->type_len, body + header->str_off,
+		    header->str_len, names, ret_ids, n);
 }
 
 int btf_scan_kernel(const char *const *names, uint32_t *ret_ids, size_t n)

@@ -30,10 +30,10 @@ enum host_cgroup_layout {
 enum host_cgroup_layout host_cgroup_find(char *ret_mount);
 
 struct host_cgroup {
-	char path[4096];   /* absolute, below the cgroup2 mount */
-	int fd;		   /* O_PATH|O_DIRECTORY, owned; -1 when closed (also after a failed make or open) */
-	uint64_t id;	   /* cgroup id as BPF helpers give it (from name_to_handle_at) */
-	uint32_t level;	   /* 0: the root */
+	char path[4096]; /* absolute, below the cgroup2 mount */
+	int fd; /* O_PATH|O_DIRECTORY, owned; -1 when closed (also after a failed make or open) */
+	uint64_t id;	/* cgroup id as BPF helpers give it (from name_to_handle_at) */
+	uint32_t level; /* 0: the root */
 };
 
 /* Makes MOUNT/cordon/NAME (and MOUNT/cordon) and opens it. NAME must not exist: -EEXIST. Enables no controllers. */
@@ -56,16 +56,19 @@ int host_cgroup_of_pid(pid_t pid, char *ret_path, size_t size, struct error *err
  * CLI, at most 10 s each. -EINVAL no such name can be, -ENOENT no engine or no such container, -ESRCH not running,
  * -ETIMEDOUT, -EIO the engine's own failure, -EPROTO an answer that is none.
  */
-int host_container_pid(const char *container, pid_t *ret_pid, char *ret_id, size_t id_size, struct error *error);
+int host_container_pid(const char *container, pid_t *ret_pid, char *ret_id, size_t id_size,
+		       struct error *error);
 
 /*
  * Freezes (or thaws) all tasks and waits until it took effect, at most timeout_ms: -ETIMEDOUT, and a freeze that did
  * not come about is undone. Not the cgroup that this process is in: -EDEADLK (the same for kill).
  */
-int host_cgroup_freeze(const struct host_cgroup *cgroup, bool freeze, unsigned int timeout_ms, struct error *error);
+int host_cgroup_freeze(const struct host_cgroup *cgroup, bool freeze, unsigned int timeout_ms,
+		       struct error *error);
 
 /* Kills all tasks (cgroup.kill; where it is missing, SIGKILL to each until none is left) and waits until empty. */
-int host_cgroup_kill(const struct host_cgroup *cgroup, unsigned int timeout_ms, struct error *error);
+int host_cgroup_kill(const struct host_cgroup *cgroup, unsigned int timeout_ms,
+		     struct error *error);
 
 /* Is there any task in it or below? 1 yes, 0 no, -errno. */
 int host_cgroup_populated(const struct host_cgroup *cgroup);
@@ -83,19 +86,19 @@ void host_cgroup_close(struct host_cgroup *cgroup); /* takes a closed or zeroed 
 
 /* In the order of the doctor's table: the first lack is the one to begin with. */
 enum host_fact {
-	HOST_KERNEL,	 /* 6.1 or later */
-	HOST_CAPS,	 /* CAP_SYS_ADMIN (with it CAP_BPF, CAP_PERFMON, CAP_NET_ADMIN), in the host's user namespace */
-	HOST_BTF,	 /* /sys/kernel/btf/vmlinux */
-	HOST_BPF_LSM,	 /* bpf in /sys/kernel/security/lsm -> attach as lsm; else as fmod_ret */
-	HOST_FMOD_RET,	 /* trampolines (both attach types need them), and a program loads on security_file_open */
+	HOST_KERNEL, /* 6.1 or later */
+	HOST_CAPS, /* CAP_SYS_ADMIN (with it CAP_BPF, CAP_PERFMON, CAP_NET_ADMIN), in the host's user namespace */
+	HOST_BTF,     /* /sys/kernel/btf/vmlinux */
+	HOST_BPF_LSM, /* bpf in /sys/kernel/security/lsm -> attach as lsm; else as fmod_ret */
+	HOST_FMOD_RET, /* trampolines (both attach types need them), and a program loads on security_file_open */
 	HOST_SECURITY_PATH, /* path hooks exist */
-	HOST_JIT,	 /* bpf_loop and trampolines need it */
-	HOST_RINGBUF,	 /* BPF_MAP_TYPE_RINGBUF can be made */
+	HOST_JIT,	    /* bpf_loop and trampolines need it */
+	HOST_RINGBUF,	    /* BPF_MAP_TYPE_RINGBUF can be made */
 	HOST_TASK_STORAGE,
-	HOST_CGROUP,	 /* cgroup v2 mount, seen from the host's cgroup namespace, takes programs */
-	HOST_BPFFS,	 /* bpffs at /sys/fs/bpf */
-	HOST_LOCKDOWN,	 /* not confidentiality */
-	HOST_MEMLOCK,	 /* enough, or not accounted (>= 5.11) */
+	HOST_CGROUP,   /* cgroup v2 mount, seen from the host's cgroup namespace, takes programs */
+	HOST_BPFFS,    /* bpffs at /sys/fs/bpf */
+	HOST_LOCKDOWN, /* not confidentiality */
+	HOST_MEMLOCK,  /* enough, or not accounted (>= 5.11) */
 	HOST_FACT_COUNT
 };
 
@@ -108,13 +111,13 @@ enum { HOST_NEED_FILES = 1, HOST_NEED_NETWORK = 2 };
 struct host_report {
 	struct {
 		enum host_status status;
-		unsigned int need;  /* parts of the fence that are lost by a lack */
-		char found[160];    /* what is there, one line */
-		char remedy[200];   /* what to do; empty when ok */
+		unsigned int need; /* parts of the fence that are lost by a lack */
+		char found[160];   /* what is there, one line */
+		char remedy[200];  /* what to do; empty when ok */
 	} fact[HOST_FACT_COUNT];
-	bool use_fmod_ret;	    /* which attach type, */
-	char attach_reason[160];    /* and why */
-	unsigned int lost;	    /* union of need over the lacks: 0 can enforce all */
+	bool use_fmod_ret;	 /* which attach type, */
+	char attach_reason[160]; /* and why */
+	unsigned int lost;	 /* union of need over the lacks: 0 can enforce all */
 };
 
 /*
@@ -125,7 +128,8 @@ void host_probe(struct host_report *ret_report);
 const char *host_fact_name(enum host_fact fact);
 
 /* "NAME FOUND; REMEDY": what doctor and a refusal say of one fact. */
-void host_report_line(const struct host_report *report, enum host_fact fact, char *ret_line, size_t size);
+void host_report_line(const struct host_report *report, enum host_fact fact, char *ret_line,
+		      size_t size);
 
 /* The first lack as one line with its remedy, for `cordon run` to refuse with; returns -ENOTSUP, 0 if none. */
 int host_report_refuse(const struct host_report *report, struct error *error);
@@ -133,14 +137,16 @@ int host_report_refuse(const struct host_report *report, struct error *error);
 /* --- launching a command ---------------------------------------------------------------------------------------- */
 
 struct host_launch {
-	char *const *argv;	  /* NULL-terminated */
-	char *const *env_pass;	  /* names taken from this process's environment; NULL-terminated */
-	char *const *env_set;	  /* NAME=value; NULL-terminated; wins over env_pass */
-	char *const *private_dirs;/* each gets an empty tmpfs in a mount namespace of its own; NULL-terminated. They
+	char *const *argv;     /* NULL-terminated */
+	char *const *env_pass; /* names taken from this process's environment; NULL-terminated */
+	char *const *env_set;  /* NAME=value; NULL-terminated; wins over env_pass */
+	char *const *
+		private_dirs; /* each gets an empty tmpfs in a mount namespace of its own; NULL-terminated. They
 				   * must exist: -ENOENT. One that is the workdir itself is left as it is; a
 				   * workdir below one stays visible and writable at its path */
-	const char *workdir;	  /* chdir there; NULL: stay */
-	const char *user;	  /* run as this user (name or uid), its groups and no capabilities; NULL: as the caller */
+	const char *workdir; /* chdir there; NULL: stay */
+	const char *
+		user; /* run as this user (name or uid), its groups and no capabilities; NULL: as the caller */
 	const struct host_cgroup *cgroup; /* born there (clone3 CLONE_INTO_CGROUP) */
 };
 
@@ -150,9 +156,9 @@ struct host_launch {
  */
 struct host_child {
 	pid_t pid;
-	int pidfd;   /* owned */
-	int go_fd;   /* owned; write end */
-	int err_fd;  /* owned; reads the errno of a failed setup or exec; closed by a successful exec */
+	int pidfd; /* owned */
+	int go_fd; /* owned; write end */
+	int err_fd; /* owned; reads the errno of a failed setup or exec; closed by a successful exec */
 	const char *command; /* argv[0] of the launch, not owned: for messages */
 };
 
@@ -162,7 +168,8 @@ struct host_child {
  * reports that its set-up is done, at most 30 s later. The child stays in the session and process group, so the
  * terminal's signals reach it once, directly: ignore SIGINT and SIGQUIT meanwhile, do not forward them.
  */
-int host_launch(const struct host_launch *launch, struct host_child *ret_child, struct error *error);
+int host_launch(const struct host_launch *launch, struct host_child *ret_child,
+		struct error *error);
 
 /*
  * Lets it set no_new_privs, chdir, change its user and exec. 0: it runs the command (or was killed before, which its exit

@@ -179,7 +179,7 @@ int host_launch(const struct host_launch *launch, struct host_child *ret_child, 
 	struct launch_plan plan = { .go_fd = -1, .err_fd = -1 };
 	int r;
 
-	*ret_child = (struct host_child) { .pidfd = -1, .go_fd = -1, .err_fd = -1 };
+	*ret_child = (struct host_child){ .pidfd = -1, .go_fd = -1, .err_fd = -1 };
 	r = launch_plan_make(launch, &plan, error);
 	if (!r)
 		r = launch_planned(&plan, launch, ret_child, error);

@@ -78,7 +78,7 @@ static void path_judge(const struct policy_key *key, const char *path, struct er
 void policy_check_path(struct policy_context *context, const struct policy_key *key,
 		       const char *path, struct policy_mark mark)
 {
-	struct error error = {""};
+	struct error error = { "" };
 
 	if (!strcmp(path, "/")) {
 		policy_context_fault(context, mark, "%s: %s", key->path, root_judge(key));
@@ -118,9 +118,9 @@ static int workdir_from_option(const char *option, char **ret_path, struct error
 static void workdir_take_option(struct policy_context *context)
 {
 	/* -w stands nowhere in the text; its faults are put before the first line. */
-	static const struct policy_mark nowhere = {1, 1};
+	static const struct policy_mark nowhere = { 1, 1 };
 	struct policy_key key = *policy_key_find("files.workdir");
-	struct error error = {""};
+	struct error error = { "" };
 	char *path = NULL;
 	int r;
 
@@ -261,9 +261,10 @@ static void check_allow_covered(struct policy_context *context, size_t i)
 		same = allow_covers(&allow[i], &allow[k]);
 		if (same && k > i)
 			continue;
-		policy_context_fault(
-			context, context->allow_marks[i], "network.allow: %s the rule at line %u",
-			same ? "the same as" : "already allowed by", context->allow_marks[k].line);
+		policy_context_fault(context, context->allow_marks[i],
+				     "network.allow: %s the rule at line %u",
+				     same ? "the same as" : "already allowed by",
+				     context->allow_marks[k].line);
 		return;
 	}
 }
@@ -290,12 +291,12 @@ static void check_allow_gateway(struct policy_context *context, size_t i)
 /* Against the rest of the policy: loopback that is open anyway, TCP to groups of hosts. */
 static void check_allow_reach(struct policy_context *context, size_t i)
 {
-	static const struct policy_allow loopback4 = {.addr.b = {[12] = 127}, .prefix_bits = 8};
-	static const struct policy_allow loopback6 = {.addr = {.v6 = 1, .b = {[15] = 1}},
-						      .prefix_bits = 128};
-	static const struct policy_allow group4 = {.addr.b = {[12] = 224}, .prefix_bits = 4};
-	static const struct policy_allow group6 = {.addr = {.v6 = 1, .b = {0xff}},
-						   .prefix_bits = 8};
+	static const struct policy_allow loopback4 = { .addr.b = { [12] = 127 }, .prefix_bits = 8 };
+	static const struct policy_allow loopback6 = { .addr = { .v6 = 1, .b = { [15] = 1 } },
+						       .prefix_bits = 128 };
+	static const struct policy_allow group4 = { .addr.b = { [12] = 224 }, .prefix_bits = 4 };
+	static const struct policy_allow group6 = { .addr = { .v6 = 1, .b = { 0xff } },
+						    .prefix_bits = 8 };
 	const struct policy_allow *allow = &context->policy->allow[i];
 	const struct policy_allow *loopback = allow->addr.v6 ? &loopback6 : &loopback4;
 	const struct policy_allow *group = allow->addr.v6 ? &group6 : &group4;

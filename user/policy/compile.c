@@ -39,7 +39,7 @@ static int root_compare(const void *a, const void *b)
 static void plan_add_root(struct plan *plan, const char *path, unsigned int flags)
 {
 	if (path)
-		plan->roots[plan->n_roots++] = (struct root){path, flags};
+		plan->roots[plan->n_roots++] = (struct root){ path, flags };
 }
 
 static void plan_add_roots(struct plan *plan, const struct policy_strings *paths,
@@ -117,7 +117,7 @@ static void image_fill_tables(struct image *image, const struct plan *plan)
 	for (size_t i = 0; i < plan->n_roots; i++) {
 		size_t size = strlen(plan->roots[i].path) + 1;
 
-		roots[i] = (struct image_root){.path = used, .flags = plan->roots[i].flags};
+		roots[i] = (struct image_root){ .path = used, .flags = plan->roots[i].flags };
 		memcpy(strings + used, plan->roots[i].path, size);
 		used += (uint32_t)size;
 	}
@@ -148,7 +148,7 @@ static int plan_write(const struct plan *plan, struct image **ret_image)
 
 int policy_compile(const struct policy *policy, struct image **ret_image)
 {
-	_cleanup_plan_ struct plan plan = {.policy = policy};
+	_cleanup_plan_ struct plan plan = { .policy = policy };
 	int r;
 
 	r = policy_nets_build(policy->allow, policy->n_allow, NULL, NULL, &plan.nets, &plan.n_nets);

@@ -33,10 +33,10 @@ struct policy_context {
 };
 
 /* Adds a fault; a failure goes to context->err. */
-#define policy_context_fault(context, at, ...)                                                     \
-	do {                                                                                       \
-		if (policy_fault_add((context)->faults, at, __VA_ARGS__) < 0)                      \
-			(context)->err = -ENOMEM;                                                  \
+#define policy_context_fault(context, at, ...)                                \
+	do {                                                                  \
+		if (policy_fault_add((context)->faults, at, __VA_ARGS__) < 0) \
+			(context)->err = -ENOMEM;                             \
 	} while (0)
 
 /* Reads the root of a text into context->policy. */

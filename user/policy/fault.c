@@ -17,7 +17,9 @@ size_t policy_utf8_next(const char *text, size_t size, uint32_t *ret_character)
 	static const struct {
 		unsigned char mask, lead;
 		uint32_t least;
-	} form[] = {{0x80, 0, 0}, {0xe0, 0xc0, 0x80}, {0xf0, 0xe0, 0x800}, {0xf8, 0xf0, 0x10000}};
+	} form[] = {
+		{ 0x80, 0, 0 }, { 0xe0, 0xc0, 0x80 }, { 0xf0, 0xe0, 0x800 }, { 0xf8, 0xf0, 0x10000 }
+	};
 	const unsigned char *p = (const unsigned char *)text;
 	uint32_t c;
 
@@ -90,7 +92,7 @@ static void faults_insert(struct policy_faults *faults, struct policy_mark at, c
 		free(faults->v[--faults->n].text);
 	}
 	memmove(&faults->v[i + 1], &faults->v[i], (faults->n - i) * sizeof(faults->v[0]));
-	faults->v[i] = (struct policy_fault){.line = at.line, .column = at.column, .text = text};
+	faults->v[i] = (struct policy_fault){ .line = at.line, .column = at.column, .text = text };
 	faults->n++;
 }
 

@@ -66,7 +66,7 @@ static bool header_is_good(const struct image *image, size_t size)
 
 static bool addr_is_good(const struct cordon_addr *addr)
 {
-	static const __u8 mapped[12] = {[10] = 0xff, 0xff};
+	static const __u8 mapped[12] = { [10] = 0xff, 0xff };
 
 	if (addr->v6 > 1 || addr->mapped || !bytes_are_zero(addr->pad, sizeof(addr->pad)))
 		return false;

@@ -80,7 +80,7 @@ static void net_put(struct cordon_net *net, size_t *count, struct cordon_ports p
 {
 	if (*count < CORDON_PORTS_PER_NET)
 		net->ports[net->n++] =
-			(struct cordon_ports){.proto = proto, .lo = ports.lo, .hi = ports.hi};
+			(struct cordon_ports){ .proto = proto, .lo = ports.lo, .hi = ports.hi };
 	++*count;
 }
 
@@ -116,7 +116,7 @@ static size_t net_fill(struct cordon_net *net, const struct cordon_ports *tcp, s
 /* Adds ports to the scratch list of each protocol that they are for. */
 static void scratch_add(struct build *build, size_t used[2], struct cordon_ports ports)
 {
-	static const __u8 protos[2] = {IPPROTO_TCP, IPPROTO_UDP};
+	static const __u8 protos[2] = { IPPROTO_TCP, IPPROTO_UDP };
 
 	for (int i = 0; i < 2; i++) {
 		if (ports.proto && ports.proto != protos[i])
@@ -161,7 +161,7 @@ static size_t build_net(struct build *build, size_t first, size_t end,
 			const struct image_net *parent)
 {
 	struct image_net *net = &build->nets[build->n_nets];
-	size_t used[2] = {0, 0};
+	size_t used[2] = { 0, 0 };
 
 	net->addr = build->sorted[first]->addr;
 	net->prefix_bits = build->sorted[first]->prefix_bits;
@@ -219,7 +219,7 @@ static int build_prepare(struct build *build)
 int policy_nets_build(const struct policy_allow *allow, size_t n, policy_nets_overflow_fn *overflow,
 		      void *data, struct image_net **ret_nets, size_t *ret_n)
 {
-	_cleanup_build_ struct build build = {.allow = allow, .n = n};
+	_cleanup_build_ struct build build = { .allow = allow, .n = n };
 	int r;
 
 	r = build_prepare(&build);
@@ -264,9 +264,9 @@ bool policy_nets_includes(const struct cordon_net *whole, const struct cordon_ne
 bool policy_nets_is_canonical(const struct cordon_net *net)
 {
 	struct cordon_ports scratch[2][CORDON_PORTS_PER_NET];
-	struct build build = {.scratch = {scratch[0], scratch[1]}};
-	struct cordon_net again = {.loopback = net->loopback};
-	size_t used[2] = {0, 0};
+	struct build build = { .scratch = { scratch[0], scratch[1] } };
+	struct cordon_net again = { .loopback = net->loopback };
+	size_t used[2] = { 0, 0 };
 
 	if (net->n == 0 || net->n > CORDON_PORTS_PER_NET)
 		return false;

@@ -32,7 +32,7 @@ enum { READ_ON = 0, READ_END = 1, READ_STOP = 2 };
 
 static struct policy_mark mark_from_yaml(yaml_mark_t mark)
 {
-	return (struct policy_mark){(unsigned int)mark.line + 1, (unsigned int)mark.column + 1};
+	return (struct policy_mark){ (unsigned int)mark.line + 1, (unsigned int)mark.column + 1 };
 }
 
 void policy_node_free(struct policy_node *node)
@@ -48,7 +48,7 @@ void policy_node_free(struct policy_node *node)
 
 bool policy_node_is_null(const struct policy_node *node)
 {
-	static const char *const words[] = {"", "~", "null", "Null", "NULL"};
+	static const char *const words[] = { "", "~", "null", "Null", "NULL" };
 
 	if (node->kind != POLICY_NODE_SCALAR || !node->plain)
 		return false;
@@ -387,7 +387,7 @@ int policy_node_read(const char *text, size_t length, struct policy_faults *faul
 {
 	size_t before = policy_fault_count(faults);
 	size_t skip = length >= 3 && !memcmp(text, "\xef\xbb\xbf", 3) ? 3 : 0; /* byte order mark */
-	struct reader reader = {.text = text + skip, .length = length - skip, .faults = faults};
+	struct reader reader = { .text = text + skip, .length = length - skip, .faults = faults };
 	int r;
 
 	*ret_root = NULL;

@@ -13,8 +13,8 @@
 #include "policy/context.h"
 #include "util/util.h"
 
-static const char *const default_private[] = {"/tmp", "/dev/shm", NULL};
-static const char *const default_env_pass[] = {"PATH", "HOME", "LANG", "TERM", NULL};
+static const char *const default_private[] = { "/tmp", "/dev/shm", NULL };
+static const char *const default_env_pass[] = { "PATH", "HOME", "LANG", "TERM", NULL };
 
 static void strings_free(struct policy_strings *strings)
 {
@@ -85,13 +85,13 @@ static void context_settle(struct policy_context *context)
 		const char *key;
 		const char *const *fallback;
 	} lists[] = {
-		{&policy->private_dirs, "files.private", default_private},
-		{&policy->write, "files.write", NULL},
-		{&policy->read_deny, "files.read.deny", NULL},
-		{&policy->unix_sockets, "network.unix", NULL},
-		{&policy->env_pass, "env.pass", default_env_pass},
-		{&policy->env_set, "env.set", NULL},
-		{&policy->labels, "labels", NULL},
+		{ &policy->private_dirs, "files.private", default_private },
+		{ &policy->write, "files.write", NULL },
+		{ &policy->read_deny, "files.read.deny", NULL },
+		{ &policy->unix_sockets, "network.unix", NULL },
+		{ &policy->env_pass, "env.pass", default_env_pass },
+		{ &policy->env_set, "env.set", NULL },
+		{ &policy->labels, "labels", NULL },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(lists); i++) {
@@ -105,7 +105,7 @@ static void context_settle(struct policy_context *context)
 
 static void context_take_tree(struct policy_context *context, const struct policy_node *root)
 {
-	static const struct policy_mark start = {1, 1};
+	static const struct policy_mark start = { 1, 1 };
 
 	if (root)
 		policy_read_root(context, root);
@@ -121,7 +121,7 @@ static void context_take_tree(struct policy_context *context, const struct polic
 int policy_parse(const char *text, size_t length, const struct policy_options *options,
 		 struct policy **ret_policy, struct policy_faults *faults)
 {
-	_cleanup_context_ struct policy_context context = {.options = options, .faults = faults};
+	_cleanup_context_ struct policy_context context = { .options = options, .faults = faults };
 	_cleanup_node_ struct policy_node *root = NULL;
 	int r;
 

@@ -35,7 +35,7 @@ struct policy_allow {
 struct policy {
 	char *name;
 	enum cordon_mode mode;
-	char *workdir;			  /* absolute, or NULL when left to -w */
+	char *workdir;			    /* absolute, or NULL when left to -w */
 	struct policy_strings private_dirs; /* absolute; default /tmp and /dev/shm */
 	struct policy_strings write;
 	struct policy_strings read_deny;
@@ -47,8 +47,8 @@ struct policy {
 	enum cordon_loopback loopback;
 	struct policy_strings unix_sockets;
 	struct policy_strings env_pass;
-	struct policy_strings env_set;	/* "NAME=value" */
-	struct policy_strings labels;	/* "key=value" */
+	struct policy_strings env_set; /* "NAME=value" */
+	struct policy_strings labels;  /* "key=value" */
 };
 
 /* One fault of a text. */
@@ -97,9 +97,9 @@ void policy_print_keys(FILE *out);
  * No pointers: offsets count from the start of the strings. Prefixes are sorted, without duplicates, and each
  * carries the union of what all rules that cover it allow, so that the longest match is the whole answer.
  */
-#define IMAGE_MAGIC 0x314e4443U /* "CDN1" */
-#define IMAGE_ROOTS_MAX (4 * POLICY_LIST_MAX + 2)   /* every path that a policy can name */
-#define IMAGE_SIZE_MAX (16 * 1024 * 1024)	    /* more than any policy text compiles to */
+#define IMAGE_MAGIC 0x314e4443U			  /* "CDN1" */
+#define IMAGE_ROOTS_MAX (4 * POLICY_LIST_MAX + 2) /* every path that a policy can name */
+#define IMAGE_SIZE_MAX (16 * 1024 * 1024)	  /* more than any policy text compiles to */
 
 struct image_net {
 	struct cordon_addr addr;
@@ -122,7 +122,8 @@ struct image {
 	uint32_t string_bytes;
 	uint32_t name; /* offset */
 	uint32_t pad;
-	struct cordon_policy policy; /* root_filter and generation are filled when roots are resolved */
+	struct cordon_policy
+		policy; /* root_filter and generation are filled when roots are resolved */
 	/* struct image_net nets[n_nets]; struct image_root roots[n_roots]; char strings[string_bytes]; */
 };
 

@@ -38,7 +38,7 @@ void policy_context_use(struct policy_context *context, const struct policy_key 
 		context->uses = grown;
 		context->uses_room = room;
 	}
-	context->uses[context->n_uses++] = (struct policy_use){key, text, mark};
+	context->uses[context->n_uses++] = (struct policy_use){ key, text, mark };
 }
 
 /*
@@ -218,7 +218,7 @@ static void read_name(struct policy_context *context, const struct policy_key *k
 {
 	const char *text = value_text(context, key, key->type, value);
 	char **target = (char **)((char *)base + key->offset);
-	struct error error = {""};
+	struct error error = { "" };
 
 	if (!text || !value_is_good(context, key, value, policy_value_name(text, &error), &error))
 		return;
@@ -284,7 +284,7 @@ static void read_prefix(struct policy_context *context, const struct policy_key 
 	const char *text = value_text(context, key, key->type, value);
 	struct policy_allow *allow = (struct policy_allow *)((char *)base + key->offset);
 	static const struct cordon_addr none;
-	struct error error = {""};
+	struct error error = { "" };
 	int r;
 
 	if (!text)
@@ -309,7 +309,7 @@ static void read_port(struct policy_context *context, const struct policy_key *k
 {
 	const char *text = value_text(context, key, key->type, value);
 	struct policy_allow *allow = (struct policy_allow *)((char *)base + key->offset);
-	struct error error = {""};
+	struct error error = { "" };
 
 	if (text)
 		value_is_good(context, key, value, policy_value_ports(text, &allow->ports, &error),
@@ -326,7 +326,7 @@ static char *value_path(struct policy_context *context, const struct policy_key 
 			const struct policy_node *value)
 {
 	const char *text = value_text(context, key, POLICY_TYPE_PATH, value);
-	struct error error = {""};
+	struct error error = { "" };
 	char *path = NULL;
 
 	if (!text ||
@@ -369,7 +369,7 @@ static void read_gateway_address(struct policy_context *context, const struct po
 	const char *text = value_text(context, key, key->type, value);
 	struct policy *policy = context->policy;
 	struct cordon_gateway gateway;
-	struct error error = {""};
+	struct error error = { "" };
 
 	if (!text || !value_is_good(context, key, value,
 				    policy_value_gateway(text, &gateway, &error), &error))
@@ -433,7 +433,7 @@ static void read_rules(struct policy_context *context, const struct policy_key *
 		return;
 	}
 	for (size_t i = 0; i < value->n; i++) {
-		struct policy_rule rule = {.allow.ports.hi = 65535};
+		struct policy_rule rule = { .allow.ports.hi = 65535 };
 		size_t before = policy_fault_count(context->faults);
 
 		read_mapping(context, item, value->child[i], &rule);
@@ -455,7 +455,7 @@ static void read_env_names(struct policy_context *context, const struct policy_k
 	for (size_t i = 0; i < value->n; i++) {
 		const struct policy_node *item = value->child[i];
 		const char *text = value_text(context, key, POLICY_TYPE_NAME, item);
-		struct error error = {""};
+		struct error error = { "" };
 
 		if (!text ||
 		    !value_is_good(context, key, item, policy_value_env_name(text, &error), &error))
@@ -503,7 +503,7 @@ static void read_env(struct policy_context *context, const struct policy_key *ke
 	for (size_t i = 0; i < value->n; i += 2) {
 		const struct policy_node *name = value->child[i];
 		const char *text;
-		struct error error = {""};
+		struct error error = { "" };
 
 		if (name->kind != POLICY_NODE_SCALAR)
 			continue;
@@ -532,7 +532,7 @@ static void read_labels(struct policy_context *context, const struct policy_key 
 	for (size_t i = 0; i < value->n; i += 2) {
 		const struct policy_node *name = value->child[i];
 		const char *text;
-		struct error error = {""};
+		struct error error = { "" };
 
 		if (name->kind != POLICY_NODE_SCALAR)
 			continue;

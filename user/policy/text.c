@@ -51,7 +51,7 @@ static void scan_advance(struct scan *scan, size_t size, uint32_t c)
 
 int policy_text_check(const char *text, size_t length, struct policy_faults *faults)
 {
-	struct scan scan = {.text = text, .length = length, .mark = {1, 1}, .indent = true};
+	struct scan scan = { .text = text, .length = length, .mark = { 1, 1 }, .indent = true };
 
 	if (length > POLICY_TEXT_MAX)
 		return policy_fault_add(faults, scan.mark, "longer than %d KiB",

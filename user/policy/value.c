@@ -94,7 +94,7 @@ bool policy_prefix_is_canonical(const struct cordon_addr *addr, unsigned int bit
 
 struct policy_prefix_text policy_prefix_format(const struct cordon_addr *addr, unsigned int bits)
 {
-	struct policy_prefix_text text = {""};
+	struct policy_prefix_text text = { "" };
 	size_t used;
 
 	inet_ntop(addr->v6 ? AF_INET6 : AF_INET, addr_bytes(addr), text.s, sizeof(text.s));
@@ -115,20 +115,20 @@ struct metadata_form {
 
 static const struct metadata_form metadata_forms[] = {
 	/* fd00:ec2::/32, where fd00:ec2::254 lies */
-	{{0xfd, 0, 0x0e, 0xc2}, {[0 ... 3] = 0xff}},
+	{ { 0xfd, 0, 0x0e, 0xc2 }, { [0 ... 3] = 0xff } },
 	/* fe80::/10 with the low bits of the IPv4 address (fe80::a9fe:a9fe) */
-	{{0xfe, 0x80, [12] = 0xa9, 0xfe}, {0xff, 0xc0, [12] = 0xff, 0xff}},
+	{ { 0xfe, 0x80, [12] = 0xa9, 0xfe }, { 0xff, 0xc0, [12] = 0xff, 0xff } },
 	/* ::a.b.c.d (compatible), ::ffff:a.b.c.d (mapped), ::ffff:0:a.b.c.d (translated) */
-	{{[12] = 0xa9, 0xfe}, {[0 ... 13] = 0xff}},
-	{{[10] = 0xff, 0xff, 0xa9, 0xfe}, {[0 ... 13] = 0xff}},
-	{{[8] = 0xff, 0xff, [12] = 0xa9, 0xfe}, {[0 ... 13] = 0xff}},
+	{ { [12] = 0xa9, 0xfe }, { [0 ... 13] = 0xff } },
+	{ { [10] = 0xff, 0xff, 0xa9, 0xfe }, { [0 ... 13] = 0xff } },
+	{ { [8] = 0xff, 0xff, [12] = 0xa9, 0xfe }, { [0 ... 13] = 0xff } },
 	/* 64:ff9b::/96 and 64:ff9b:1::/48 (NAT64) */
-	{{0, 0x64, 0xff, 0x9b, [12] = 0xa9, 0xfe}, {[0 ... 3] = 0xff, [12] = 0xff, 0xff}},
+	{ { 0, 0x64, 0xff, 0x9b, [12] = 0xa9, 0xfe }, { [0 ... 3] = 0xff, [12] = 0xff, 0xff } },
 	/* 2002:a.b.c.d:: (6to4), 2001::/32 with the client inverted at the end (Teredo) */
-	{{0x20, 0x02, 0xa9, 0xfe}, {[0 ... 3] = 0xff}},
-	{{0x20, 0x01, [12] = 0x56, 0x01}, {[0 ... 3] = 0xff, [12] = 0xff, 0xff}},
+	{ { 0x20, 0x02, 0xa9, 0xfe }, { [0 ... 3] = 0xff } },
+	{ { 0x20, 0x01, [12] = 0x56, 0x01 }, { [0 ... 3] = 0xff, [12] = 0xff, 0xff } },
 	/* *:0:5efe:a.b.c.d and its kin (ISATAP) */
-	{{[10] = 0x5e, 0xfe, 0xa9, 0xfe}, {[8] = 0xfc, 0xff, 0xff, 0xff, 0xff, 0xff}},
+	{ { [10] = 0x5e, 0xfe, 0xa9, 0xfe }, { [8] = 0xfc, 0xff, 0xff, 0xff, 0xff, 0xff } },
 };
 
 static bool metadata_form_holds(const struct metadata_form *form, const struct cordon_addr *addr,
@@ -177,7 +177,7 @@ static int number_parse(const char *text, unsigned int max, unsigned int *ret_nu
 /* Turns ::ffff:a.b.c.d into a.b.c.d; what counts from here on is the IPv4 address. */
 static bool addr_unmap(struct cordon_addr *addr)
 {
-	static const uint8_t mapped[12] = {[10] = 0xff, 0xff};
+	static const uint8_t mapped[12] = { [10] = 0xff, 0xff };
 
 	if (!addr->v6 || memcmp(addr->b, mapped, sizeof(mapped)) != 0)
 		return false;
@@ -297,7 +297,7 @@ static int gateway_split(char *text, char **ret_host, char **ret_port, struct er
 
 bool policy_addr_is_unicast(const struct cordon_addr *addr)
 {
-	static const struct cordon_addr none, none6 = {.v6 = 1};
+	static const struct cordon_addr none, none6 = { .v6 = 1 };
 
 	if (!memcmp(addr, &none, sizeof(none)) || !memcmp(addr, &none6, sizeof(none6)))
 		return false;

@@ -8,13 +8,34 @@
 #include <unistd.h>
 
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
-#define TAKE_PTR(p) ({ __typeof__(p) taken_ = (p); (p) = NULL; taken_; })
-#define TAKE_FD(f) ({ int taken_ = (f); (f) = -1; taken_; })
+#define TAKE_PTR(p)                         \
+	({                                  \
+		__typeof__(p) taken_ = (p); \
+		(p) = NULL;                 \
+		taken_;                     \
+	})
+#define TAKE_FD(f)                \
+	({                        \
+		int taken_ = (f); \
+		(f) = -1;         \
+		taken_;           \
+	})
 
 /* Cleanup attributes: `_cleanup_free_ char *s = NULL;`. */
-static inline void util_free_p(void *p) { free(*(void **)p); }
-static inline void util_close_p(const int *fd) { if (*fd >= 0) close(*fd); }
-static inline void util_fclose_p(FILE **f) { if (*f) fclose(*f); }
+static inline void util_free_p(void *p)
+{
+	free(*(void **)p);
+}
+static inline void util_close_p(const int *fd)
+{
+	if (*fd >= 0)
+		close(*fd);
+}
+static inline void util_fclose_p(FILE **f)
+{
+	if (*f)
+		fclose(*f);
+}
 #define _cleanup_free_ __attribute__((cleanup(util_free_p)))
 #define _cleanup_close_ __attribute__((cleanup(util_close_p)))
 #define _cleanup_fclose_ __attribute__((cleanup(util_fclose_p)))
@@ -22,7 +43,7 @@ static inline void util_fclose_p(FILE **f) { if (*f) fclose(*f); }
 /* Exit codes of every verb (DESIGN 3.2). */
 enum exit_code {
 	EXIT_OK = 0,
-	EXIT_FOUND = 1,	     /* failed, or found something */
+	EXIT_FOUND = 1, /* failed, or found something */
 	EXIT_USAGE = 2,
 	EXIT_POLICY = 3,     /* policy invalid */
 	EXIT_HOST = 4,	     /* this host cannot enforce */
