@@ -1,0 +1,7 @@
+# SPDX-License-Identifier: Apache-2.0
+"""All rows, in the order in which they run."""
+
+import rows_net  # noqa: F401
+import rows_file  # noqa: F401
+import rows_task  # noqa: F401
+from table import ROWS  # noqa: F401

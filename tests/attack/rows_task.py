@@ -1,0 +1,294 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Rows about other processes, cgroups, bpf(). {VICTIM} is a `sleep` of the host, a new one for each part; {ENFORCER} the
+cordon that made the fence (unfenced: the driver).
+"""
+
+import ctypes
+import errno
+import fcntl
+import os
+import signal
+import socket
+import struct
+import time
+
+import inside
+from inside import libc, syscall
+from rows_file import W, write
+from rows_net import GATEWAY, received, tcp, udp, wire, UDP
+from table import allowed, attack, ev
+
+PTRACE_TRACEME, PTRACE_ATTACH, PTRACE_DETACH, PTRACE_SEIZE = 0, 16, 17, 0x4206
+libc.ptrace.restype = ctypes.c_long
+SIGCHLD = int(signal.SIGCHLD)
+
+
+def ptrace(request, pid):
+    inside.check(libc.ptrace(request, pid, None, None))
+
+
+def own_child():
+    pid = os.fork()
+    if pid == 0:
+        time.sleep(30)
+        os._exit(0)
+    return inside.child_of_mine(pid)
+
+
+def on_victim(use):
+    return lambda a: use(a, int(a.VICTIM))
+
+
+def on_enforcer(use):
+    return lambda a: use(a, int(a.ENFORCER))
+
+
+def on_child(use):
+    def do(a):
+        pid = own_child()
+        try:
+            return use(a, pid)
+        finally:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+    return do
+
+
+def attach(a, pid):
+    ptrace(PTRACE_ATTACH, pid)
+    os.waitpid(pid, 0x40000000)
+    ptrace(PTRACE_DETACH, pid)
+    return "done"
+
+
+def seize(a, pid):
+    ptrace(PTRACE_SEIZE, pid)
+    return "done"
+
+
+def vm_readv(a, pid):
+    with open(f"/proc/{pid}/stat") as f:
+        start = int(f.read().split()[25])  # start_code, as one's own
+    with open("/proc/self/maps") as f:
+        start = start if start > 1 else int(f.readline().split("-")[0], 16)
+    buffer = ctypes.create_string_buffer(4)
+    local = struct.pack("=QQ", ctypes.addressof(buffer), 4)
+    syscall(310, pid, local, 1, struct.pack("=QQ", start, 4), 1, 0)
+    return "done"
+
+
+def open_mem(a, pid):
+    os.close(os.open(f"/proc/{pid}/mem", os.O_RDONLY))
+    return "done"
+
+
+def environ(a, pid):
+    with open(f"/proc/{pid}/environ", "rb") as f:
+        f.read()
+    return "done"
+
+
+def pidfd_getfd(a, pid):
+    os.close(syscall(438, syscall(434, pid, 0), 0, 0))
+    return "done"
+
+
+def done(arena, a, result):
+    return result["data"] == "done"
+
+
+for name, use, errnos in (("PTRACE_ATTACH", attach, (errno.EPERM,)), ("PTRACE_SEIZE", seize, (errno.EPERM,)),
+                          ("process_vm_readv", vm_readv, (errno.EPERM,)), ("/proc/PID/mem", open_mem, (errno.EPERM, errno.EACCES)),
+                          ("/proc/PID/environ", environ, (errno.EPERM, errno.EACCES)), ("pidfd_getfd", pidfd_getfd, (errno.EPERM,))):
+    attack("P-04", f"{name} of a process outside", on_victim(use), effect=done, twin=on_child(use), errnos=errnos,
+           events=[ev("ptrace", "guard.ptrace", guard__target_pid="{VICTIM}")], hooks=["guard_ptrace"])
+attack("P-04", "PTRACE_SEIZE of the enforcer", on_enforcer(seize), effect=done, twin=on_child(seize),
+       events=[ev("ptrace", "guard.ptrace", guard__target_pid="{ENFORCER}")])
+
+
+def traceme_orphan(a):
+    """A process whose parent died makes whoever inherited it, outside, its tracer."""
+    read, write_end = os.pipe()
+    middle = inside.child_of_mine(os.fork())
+    if middle == 0:
+        old = os.getpid()
+        if os.fork() == 0:
+            while os.getppid() == old:
+                time.sleep(0.01)
+            err = 0 if libc.ptrace(PTRACE_TRACEME, 0, None, None) == 0 else ctypes.get_errno()
+            os.write(write_end, struct.pack("=ii", err, os.getpid()))
+        os._exit(0)
+    os.waitpid(middle, 0)
+    err, pid = struct.unpack("=ii", os.read(read, 8))
+    inside.child_of_mine(pid)
+    if err:
+        raise OSError(err, os.strerror(err))
+    return "done"
+
+
+def traceme_twin(a):
+    pid = inside.child_of_mine(os.fork())
+    if pid == 0:
+        os._exit(0 if libc.ptrace(PTRACE_TRACEME, 0, None, None) == 0 else 1)
+    _, status = os.waitpid(pid, 0)
+    if status:
+        raise RuntimeError("a child of one's own could not be traced")
+
+
+attack("P-04", "PTRACE_TRACEME below a parent outside", traceme_orphan, effect=done, twin=traceme_twin,
+       events=[ev("ptrace", "guard.ptrace")])
+
+# --- signals ----------------------------------------------------------------------------------------------------
+
+
+def kill(a, pid):
+    os.kill(pid, signal.SIGTERM)
+
+
+def pidfd_kill(a, pid):
+    syscall(424, syscall(434, pid, 0), int(signal.SIGTERM), None, 0)
+
+
+def queue(a, pid):
+    info = struct.pack("=iii", int(signal.SIGTERM), 0, -1) + bytes(116)
+    syscall(129, pid, int(signal.SIGTERM), info)
+
+
+def owner_signal(a, pid):
+    """The kernel sends it when the pipe can be read."""
+    read, write_end = os.pipe()
+    fcntl.fcntl(read, 8, pid)  # F_SETOWN
+    fcntl.fcntl(read, 10, int(signal.SIGTERM))  # F_SETSIG
+    fcntl.fcntl(read, fcntl.F_SETFL, os.O_ASYNC)
+    os.write(write_end, b"x")
+
+
+def victim_dead(arena, a, result):
+    return arena.victim_dead()
+
+
+for name, use in (("kill", kill), ("pidfd_send_signal", pidfd_kill), ("rt_sigqueueinfo", queue)):
+    attack("P-05", f"{name} to a process outside", on_victim(use), effect=victim_dead, twin=on_child(use), hooks=["guard_task_kill"],
+           events=[ev("signal", "guard.signal", guard__target_pid="{VICTIM}")])
+attack("P-05", "F_SETOWN and O_ASYNC to a process outside", on_victim(owner_signal), effect=victim_dead, twin=on_child(owner_signal),
+       errnos=(None, errno.EPERM), events=[ev("signal", "guard.signal", guard__target_pid="{VICTIM}")])
+
+# --- cgroups ----------------------------------------------------------------------------------------------------
+
+
+def nested(use, allow_all=False):
+    """The driver, as a container engine would, makes cgroups three levels down and puts this process there."""
+    def do(a):
+        inside.ask("nest", allow_all=allow_all)
+        return use(a)
+    return do
+
+
+for allow_all, what in ((False, "three cgroups down"), (True, "three cgroups down, with an allow-all program of the host there")):
+    attack("C-04", f"tcp {what}", nested(tcp("{X}", 80), allow_all), effect=wire(6, "{X}", 80), twin=nested(GATEWAY, allow_all),
+           events=[ev("connect", "network.default", dst="{X}", dport=80, proto="tcp")])
+    attack("C-04", f"loopback {what}", nested(tcp("127.0.0.2", 7000), allow_all), effect=received, twin=nested(GATEWAY, allow_all),
+           events=[ev("connect", "network.loopback", dst="127.0.0.2", dport=7000)], hooks=["net_connect4"] if allow_all else [])
+attack("C-04", "udp three cgroups down", nested(udp("{X}", 53)), effect=wire(UDP, "{X}", 53), twin=nested(udp("{GW}", 53)),
+       events=[ev("sendmsg", "network.default", dst="{X}", dport=53)])
+attack("C-04", "write three cgroups down", nested(write("{out}/f")), twin=nested(write("{wd}/f")), errnos=(errno.EROFS,),
+       events=[ev("open_write", W, path="{out}/f")])
+
+
+def make_cgroup(a):
+    os.mkdir(f"{a.CGROUP}/{a.slug}")
+
+
+def cgroup_effect(arena, a, result):
+    path = f"{a.CGROUP}/{a.slug}"
+    if not os.path.isdir(path):
+        return False
+    os.rmdir(path)
+    return True
+
+
+attack("C-04", "making a cgroup", make_cgroup, effect=cgroup_effect, twin=lambda a: os.mkdir(a.wd + "/new"), errnos=(errno.EROFS,),
+       events=[ev("mkdir", W, path="{CGROUP}/{slug}")])
+
+
+def move(a):
+    with open(f"{a.HOST_CGROUP}/cgroup.procs", "w") as f:
+        f.write("0")
+    with open("/proc/self/cgroup") as f:
+        return "done" if "cordon-attack" in f.read() else None
+
+
+attack("C-04", "writing oneself into a cgroup of the host", move, effect=done, twin=write("{wd}/f"), errnos=(errno.EROFS,),
+       events=[ev("open_write", W, path="{HOST_CGROUP}/cgroup.procs")])
+
+
+def clone_into(a):
+    fd = os.open(a.HOST_CGROUP, os.O_RDONLY)
+    args = struct.pack("=11Q", 0x200000000, 0, 0, 0, SIGCHLD, 0, 0, 0, 0, 0, fd)
+    pid = syscall(435, args, len(args))
+    if pid == 0:
+        time.sleep(0.1)
+        os._exit(0)
+    inside.child_of_mine(pid)
+    with open(f"/proc/{pid}/cgroup") as f:
+        where = f.read()
+    os.waitpid(pid, 0)
+    return "done" if "cordon-attack" in where else None
+
+
+def plain_clone(a):
+    pid = inside.child_of_mine(os.fork())
+    if pid == 0:
+        os._exit(0)
+    os.waitpid(pid, 0)
+
+
+attack("C-04", "CLONE_INTO_CGROUP", clone_into, effect=done, twin=plain_clone, hooks=["fence_task_alloc"],
+       events=[ev("cgroup_move", "guard.cgroup")])
+
+
+def in_child(use):
+    def do(a):
+        read, write_end = os.pipe()
+        pid = inside.child_of_mine(os.fork())
+        if pid == 0:
+            err = 0
+            try:
+                use(a)
+            except OSError as e:
+                err = e.errno
+            except BaseException:
+                err = 255
+            os.write(write_end, struct.pack("=i", err))
+            os._exit(0)
+        os.waitpid(pid, 0)
+        err = struct.unpack("=i", os.read(read, 4))[0]
+        if err:
+            raise OSError(err, os.strerror(err))
+    return do
+
+
+attack("C-04", "a child's tcp", in_child(tcp("{X}", 80)), effect=wire(6, "{X}", 80), twin=in_child(GATEWAY), hooks=["fence_task_alloc"],
+       events=[ev("connect", "network.default", dst="{X}", dport=80, proto="tcp")])
+attack("C-04", "a child's write", in_child(write("{out}/f")), twin=in_child(write("{wd}/f")), errnos=(errno.EROFS,), hooks=["fence_task_alloc"],
+       events=[ev("open_write", W, path="{out}/f")])
+
+
+def bpf_load(a):
+    """Loads a program that allows all, as would be attached to a child cgroup."""
+    os.close(bpf_program())
+    return "done"
+
+
+def bpf_program(kind=18, attach_type=10):
+    """A cgroup program that says 1."""
+    code = ctypes.create_string_buffer(struct.pack("=BBhi", 0xb7, 0, 0, 1) + struct.pack("=BBhi", 0x95, 0, 0, 0))
+    text = ctypes.create_string_buffer(b"GPL")
+    attr = struct.pack("=IIQQIIQII16sII", kind, 2, ctypes.addressof(code), ctypes.addressof(text), 0, 0, 0, 0, 0, b"", 0,
+                       attach_type)
+    return syscall(321, 5, attr, len(attr))
+
+
+attack("C-04", "loading a BPF program", bpf_load, effect=done, twin=lambda a: None, hooks=["guard_bpf", "guard_bpf4"],
+       events=[ev("bpf", "guard.bpf")])

@@ -1,0 +1,500 @@
+#!/usr/bin/python3 -B
+# SPDX-License-Identifier: Apache-2.0
+"""
+run.py - the attacks that a fence has to withstand, as a table; see table.py for the form of a row.
+
+usage: run.py [--only TEXT] [--list] [--events DIR]       every row in enforce mode, without Cordon, and in audit mode
+       run.py --mutations [--only HOOK]                   removes one program after the other and sees that rows notice
+       run.py --all                                       both
+       run.py --break HOOK [--only TEXT]                  the rows of HOOK (or TEXT) before and after it is removed
+
+Runs in a virtual machine (tests/vm), as root, with `cordon` on PATH: it makes a network namespace, binds ports of the
+loopback, mounts over a device. Rows run one after the other in a process that is started once per mode: unfenced
+(the control), under `cordon run`, under `cordon run --audit`. Every row has directories and a token of its own.
+
+An attack passes in enforce mode when its control had the effect, it got the expected errno at once, the effect is absent,
+and exactly the expected deny events came, complete; in audit mode when the effect happened and would_deny was reported.
+Its twin, the legal neighbour, must succeed in both without any such event. A row whose control shows that the kernel
+has no such thing is skipped with the reason. A row that did not run, or whose process crashed, fails.
+
+Output: TAP lines, then the counts. Exit: 0 when nothing failed, 1 otherwise, 2 usage.
+"""
+
+import argparse
+import errno
+import glob
+import json
+import os
+import re
+import select
+import shutil
+import socket
+import subprocess
+import sys
+import time
+
+sys.dont_write_bytecode = True
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, HERE)
+
+from all_rows import ROWS  # noqa: E402
+from arena import Arena, CGROUP, RUN, W  # noqa: E402
+from table import Context  # noqa: E402
+
+START_S, PART_S, SLOW_S = 120, 30, 2
+VERBOSE = bool(os.environ.get("ATTACK_VERBOSE"))
+PIN_DIR = "/sys/fs/bpf/cordon"
+
+
+class Executor:
+    """inside.py, started unfenced or fenced, and the conversation with it."""
+
+    def __init__(self, arena, mode):
+        self.arena, self.mode = arena, mode
+        ours, theirs = socket.socketpair()
+        self.socket = ours
+        self.buffer = b""
+        self.events_path = f"{RUN}/events-{mode}.jsonl"
+        self.log_path = f"{RUN}/log-{mode}"
+        command = ["python3", "-B", f"{HERE}/inside.py"]
+        if mode != "control":
+            command = ["cordon", "run", "-p", f"{RUN}/policy.yaml", "-w", f"{W}/app", "--events", self.events_path,
+                       "--ring-size", "4M"] + (["--audit"] if mode == "audit" else []) + ["--"] + command
+        with open(self.log_path, "w") as log:
+            self.process = subprocess.Popen(command, stdin=theirs, stdout=log, stderr=log, cwd=f"{W}/app")
+        theirs.close()
+        self.pid = self.receive(START_S)["ready"]
+        with open(f"/proc/{self.pid}/cgroup") as f:
+            own = f.read().strip().rpartition("::")[2]
+        arena.cgroup = CGROUP if own == "/" or mode == "control" else CGROUP + own
+        arena.enforcer = self.process.pid if mode != "control" else os.getpid()
+
+    def receive(self, timeout):
+        end = time.monotonic() + timeout
+        while b"\n" not in self.buffer:
+            left = end - time.monotonic()
+            if left <= 0 or not select.select([self.socket], [], [], left)[0]:
+                raise RuntimeError("no answer from the executor; " + self.last_words())
+            data = self.socket.recv(65536)
+            if not data:
+                raise RuntimeError("the executor ended; " + self.last_words())
+            self.buffer += data
+        line, _, self.buffer = self.buffer.partition(b"\n")
+        return json.loads(line)
+
+    def last_words(self):
+        with open(self.log_path) as f:
+            return f"exit {self.process.poll()}: {f.read()[-1500:]}"
+
+    def run(self, row, part, context):
+        request = {"row": row.number, "name": str(row), "part": part, "context": context}
+        self.socket.sendall(json.dumps(request).encode() + b"\n")
+        while True:
+            answer = self.receive(PART_S)
+            if "call" not in answer:
+                return answer
+            self.serve(answer)
+
+    def serve(self, call):
+        """What a row asks to be done outside."""
+        fds, answer = [], {}
+        try:
+            if call["call"] == "socket":
+                fds = [self.arena.make_socket(call["what"], call["to"]).detach()]
+            elif call["call"] == "open":
+                fds = [os.open(call["path"], os.O_RDWR)]
+            elif call["call"] == "nest":
+                self.arena.nest(call["pid"], call["allow_all"])
+            else:
+                answer = {"error": "unknown call"}
+        except OSError as e:
+            answer = {"error": str(e)}
+        socket.send_fds(self.socket, [json.dumps(answer).encode() + b"\n"], fds)
+        for fd in fds:
+            os.close(fd)
+
+    def end(self):
+        """Ends it in good order and returns its events. Anything but good order is an exception."""
+        self.socket.close()
+        code = self.process.wait(60)
+        if code:
+            raise RuntimeError(f"mode {self.mode}: ended badly: " + self.last_words())
+        if self.mode == "control":
+            return []
+        with open(self.events_path) as f:
+            return [json.loads(line) for line in f]
+
+
+def run_part(executor, row, part, run_id):
+    """One part of one row: prepared, run, its effect looked at."""
+    arena = executor.arena
+    begun = time.monotonic()
+    if row.case in ("P-04", "P-05"):
+        arena.new_victim()
+    values = arena.context(row, part, run_id)
+    a = Context(values)
+    arena.begin(row, a)
+    try:
+        result = executor.run(row, part, values)
+    except RuntimeError as e:
+        raise RuntimeError(f"{row} [{part}, {executor.mode}]: {e}") from None
+    result["context"] = values
+    try:
+        result["effect"] = arena.effect(row, a, result) if part == "attack" and not (row.allowed and not row.effect) else None
+        result["complaint"] = row.also(arena, a, result) if row.also and part == "attack" and executor.mode == "enforce" else None
+    finally:
+        if VERBOSE:
+            print(f"# {time.monotonic() - begun:.2f} s {row} [{part}, {executor.mode}] {result.get('errno')} {result.get('effect')}", flush=True)
+        arena.end_nested()
+        arena.end_victim()
+    return result
+
+
+# --- judging ----------------------------------------------------------------------------------------------------
+
+
+def denials(events):
+    return [e for e in events if e["verdict"] in ("deny", "would_deny")]
+
+
+def events_of(result, events):
+    """Those of the part's processes, and those without a process in its time."""
+    pids = {result["pid"], *result.get("pids", [])}
+    return [e for e in events if (e["process"]["pid"] in pids if "process" in e else
+                                  result["start"] <= e["mono_ns"] <= result["end"])]
+
+
+def value_of(event, key):
+    for part in key.split("__"):
+        event = event.get(part) if isinstance(event, dict) else None
+    return event
+
+
+def path_is(event, key, want):
+    """The whole path; or, where the kernel knows no mount, its end, and the event says so."""
+    have = value_of(event, key)
+    truncated = value_of(event, key + "_truncated")
+    return have == want or (truncated and have and not have.startswith("/") and want.endswith("/" + have))
+
+
+def matches(event, matcher, a):
+    ops, rules = matcher["op"], matcher["rule"]
+    if event["op"] not in (ops if isinstance(ops, tuple) else (ops,)):
+        return False
+    if event["rule"] not in (rules if isinstance(rules, tuple) else (rules,)):
+        return False
+    for key, want in matcher["keys"].items():
+        want = a.fill(want)
+        if key == "count":
+            continue
+        if key in ("path", "path2"):
+            if not path_is(event, "file__" + key, want):
+                return False
+            continue
+        have = value_of(event, key if "__" in key else "net__" + key)
+        if key == "guard__target_pid":
+            want = int(want)
+        if have != want:
+            return False
+    return True
+
+
+REQUIRED = ("schema", "node", "seq", "time", "mono_ns", "type", "op", "verdict", "rule", "errno", "fence", "count")
+
+
+def incomplete(event):
+    """What an event of a denial lacks; None when it is whole."""
+    for key in REQUIRED:
+        if key not in event:
+            return f"event without {key}"
+    if not event["fence"].get("id") or event["fence"].get("generation") is None or event["fence"].get("mode") is None:
+        return "event without fence id, generation or mode"
+    if "process" in event and not (event["process"]["pid"] and event["process"]["pid_ns"] and event["process"].get("exe")):
+        return "event without pid, pid_ns or exe"
+    if event["op"] != "packet" and "process" not in event:
+        return "event without process"
+    return None
+
+
+def brief(event):
+    keep = {k: event.get(k) for k in ("op", "rule", "verdict", "errno") if event.get(k)}
+    for group in ("file", "net", "guard"):
+        keep.update(event.get(group) or {})
+    return json.dumps({k: v for k, v in keep.items() if k not in ("dev", "ino")})
+
+
+def judge_events(row, result, events, exact):
+    """None, or what is wrong with the events of an attack."""
+    a = Context(result["context"])
+    left = list(events)
+    for matcher in row.events:
+        found = [e for e in left if matches(e, matcher, a)]
+        count = matcher["keys"].get("count", range(1, 2))
+        total = sum(e.get("count", 1) for e in found)
+        if not found:
+            return f"no event {matcher['op']} {matcher['rule']} {a_filled(matcher, a)}; got: " + ("; ".join(map(brief, left)) or "none")
+        if exact and total not in count:
+            return f"{total} events where {count.start} is right: " + "; ".join(map(brief, found[:4]))
+        left = [e for e in left if e not in found]
+    if exact and left:
+        return "more events than denied operations: " + "; ".join(map(brief, left[:4]))
+    for e in events:
+        lack = incomplete(e)
+        if lack:
+            return lack + ": " + brief(e)
+    return None
+
+
+def a_filled(matcher, a):
+    return {k: a.fill(v) for k, v in matcher["keys"].items() if k != "count"}
+
+
+def name_of(number):
+    return "success" if number is None else errno.errorcode.get(number, str(number))
+
+
+def judge_denied(row, result, events):
+    """None, or why this is no denial as it should be."""
+    if result["errno"] not in row.errnos:
+        return (f"got {name_of(result['errno'])}{' and the effect' if result['effect'] else ''}, right is "
+                + " or ".join(map(name_of, row.errnos)) + (f" ({result['error']})" if result["errno"] else ""))
+    if result["effect"]:
+        return "refused, and yet it had its effect"
+    if result["complaint"]:
+        return result["complaint"]
+    if (result["end"] - result["start"]) / 1e9 > SLOW_S:
+        return f"took {(result['end'] - result['start']) / 1e9:.1f} s"
+    wrong = judge_events(row, result, events, exact=True)
+    if wrong:
+        return wrong
+    for e in events:
+        if e["verdict"] != "deny":
+            return "verdict " + e["verdict"]
+        if result["errno"] and e["errno"] != name_of(result["errno"]):
+            return f"the event says {e['errno']}, the caller got {name_of(result['errno'])}"
+    return None
+
+
+def judge_would(row, result, events):
+    if result["errno"] is not None:
+        return f"refused in audit mode: {result['error']}"
+    if not result["effect"]:
+        return "no effect in audit mode"
+    if any(e["verdict"] != "would_deny" for e in events):
+        return "denied in audit mode: " + "; ".join(brief(e) for e in events if e["verdict"] != "would_deny")
+    return judge_events(row, result, events, exact=False)
+
+
+def judge_allowed(result, events):
+    if result["errno"] is not None or result["error"]:
+        return f"refused: {result['error']}; events: " + ("; ".join(map(brief, events)) or "none")
+    if events:
+        return "succeeded, but reported: " + "; ".join(map(brief, events[:4]))
+    if result["effect"] is False:
+        return "without effect"
+    return None
+
+
+def failed(result):
+    return bool(result.get("crash") or result["errno"])
+
+
+def crashed(result):
+    return result.get("crash") and (result.get("error") or "crashed")
+
+
+class Report:
+    def __init__(self):
+        self.n = self.passed = self.failed = self.skipped = 0
+
+    def line(self, name, wrong=None, skip=None):
+        self.n += 1
+        if skip:
+            self.skipped += 1
+            print(f"ok {self.n} - {name} # SKIP {skip}", flush=True)
+        elif wrong:
+            self.failed += 1
+            print(f"not ok {self.n} - {name}\n#   {wrong}", flush=True)
+        else:
+            self.passed += 1
+            print(f"ok {self.n} - {name}", flush=True)
+
+    def close(self):
+        print(f"{self.passed} passed, {self.failed} failed, {self.skipped} skipped")
+        return 1 if self.failed or not self.passed else 0
+
+
+def control_says(row, result):
+    """(wrong, skip) of a control."""
+    if result is None:
+        return "the control did not run", None
+    if result["errno"] in row.lacking and result["errno"] is not None:
+        return None, f"this kernel has no such thing: {result['error']}"
+    if crashed(result):
+        return f"the control crashed: {result['error']}", None
+    if result["errno"] is not None:
+        return f"the control failed: {result['error']}", None
+    if result["effect"] is False:
+        return "the control had no effect", None
+    return None, None
+
+
+def judge_row(report, row, results, events):
+    """All lines of one row."""
+    def get(mode, part):
+        return results.get((mode, row.number, part))
+
+    def of(mode, part):
+        return denials(events_of(get(mode, part), events[mode]))
+
+    def line(what, judge, mode, part="attack"):
+        result = get(mode, part)
+        if result is None:
+            return report.line(f"{row} [{what}]", "did not run")
+        report.line(f"{row} [{what}]", crashed(result) or judge(result, of(mode, part)))
+
+    wrong, skip = control_says(row, get("control", "attack"))
+    if wrong or skip:
+        report.line(f"{row} [{'allowed' if row.allowed else 'attack'}]", wrong, skip)
+        return "skipped" if skip else "failed"
+    if row.allowed:
+        for mode in ("enforce", "audit"):
+            line(f"allowed, {mode}", judge_allowed, mode)
+        return "ran"
+    line("enforce", lambda r, e: judge_denied(row, r, e), "enforce")
+    line("audit", lambda r, e: (judge_denied if row.audit == "deny" else judge_would)(row, r, e), "audit")
+    twin = get("control", "twin")
+    if twin and failed(twin):
+        report.line(f"{row} [twin]", f"fails without Cordon too: {twin['error']}")
+        return "ran"
+    for mode in ("enforce", "audit"):
+        line(f"twin, {mode}", judge_allowed, mode, "twin")
+    return "ran"
+
+
+def judge_streams(report, results, events):
+    """What belongs to no row: events of nobody, gaps, the life of the fence."""
+    for mode in ("enforce", "audit"):
+        mine = {id(e) for (m, _, _), r in results.items() if m == mode for e in events_of(r, events[mode])}
+        strays = [e for e in denials(events[mode]) if id(e) not in mine]
+        report.line(f"every denial belongs to a row [{mode}]", "; ".join(map(brief, strays[:5])))
+        ids = {e["fence"]["id"] for e in events[mode]}
+        report.line(f"all events of one fence, none lost [{mode}]",
+                    f"fences: {sorted(ids)}" if len(ids) != 1 else "gaps" if any(e["op"] == "gap" for e in events[mode]) else None)
+        seqs = sorted(e["seq"] for e in events[mode])
+        report.line(f"numbered without holes [{mode}]", None if seqs == list(range(1, len(seqs) + 1)) else f"{len(seqs)} events, {seqs[:1]}..{seqs[-1:]}")
+
+
+def run_rows(arena, rows, report):
+    results, events = {}, {}
+    for mode in ("enforce", "control", "audit"):
+        arena.phase = mode
+        begun = time.monotonic()
+        executor = Executor(arena, mode)
+        ready = time.monotonic()
+        for row in rows:
+            results[mode, row.number, "attack"] = run_part(executor, row, "attack", mode)
+            if row.allowed or mode == "control" and not failed(results["enforce", row.number, "twin"]):
+                continue
+            results[mode, row.number, "twin"] = run_part(executor, row, "twin", mode)
+        events[mode] = executor.end()
+        print(f"# {mode}: started in {ready - begun:.1f} s, ran in {time.monotonic() - ready:.1f} s", flush=True)
+    for missing in arena.missing:
+        print(f"# no listener: {missing}")
+    outcome = {row: judge_row(report, row, results, events) for row in rows}
+    judge_streams(report, results, events)
+    attacks = [r for r in rows if not r.allowed]
+    print(f"{len(attacks)} attack rows of {len({r.case for r in rows})} cases, {len(rows) - len(attacks)} rows that must be allowed, "
+          f"{sum(outcome[r] == 'ran' for r in rows)} controls held, {sum(outcome[r] == 'ran' for r in attacks)} twins")
+
+
+# --- mutations --------------------------------------------------------------------------------------------------
+
+
+def pins(hook):
+    return glob.glob(f"{PIN_DIR}/**/link_{hook}", recursive=True) + glob.glob(f"{PIN_DIR}/link_{hook}")
+
+
+def held(executor, row, run_id):
+    """Was the attack stopped? By errno and effect; a crash is an exception."""
+    result = run_part(executor, row, "attack", run_id)
+    if result.get("crash") and result["errno"] is None and not result["effect"]:
+        return None
+    return result["errno"] in row.errnos and not result["effect"] and not result["complaint"]
+
+
+def break_hooks(executor, hooks, rows, report, run_id):
+    """Removes programs and runs the rows that should notice."""
+    names = hooks.split("+")
+    before = {row: held(executor, row, run_id + "b") for row in rows}
+    standing = [row for row, ok in before.items() if ok]
+    gone = [name for name in names if not pins(name)]
+    if gone:
+        return report.line(f"without {hooks}", skip=f"this kernel has no {', '.join(gone)}")
+    if not standing:
+        return report.line(f"without {hooks}", f"nothing was stopped with it: {', '.join(map(str, rows))}")
+    for name in names:
+        for path in set(pins(name)):
+            os.unlink(path)
+    time.sleep(0.5)
+    caught = [row for row in standing if held(executor, row, run_id + "a") is not True]
+    print(f"# without {hooks}: " + ("; ".join(map(str, caught)) or "no row noticed"))
+    report.line(f"without {hooks}, {len(caught)} of {len(standing)} rows notice", None if caught else "no row notices")
+
+
+LAST = ("fence_task_alloc",)  # after it, no row's process is fenced
+
+
+def run_mutations(arena, only, report):
+    by_hook = {}
+    for row in ROWS:
+        for hook in row.hooks:
+            by_hook.setdefault(hook, []).append(row)
+    hooks = sorted((h for h in by_hook if not only or only in h), key=lambda h: (h in LAST, "+" in h))
+    arena.phase = "enforce"
+    executor = Executor(arena, "enforce")
+    for n, hook in enumerate(hooks):
+        break_hooks(executor, hook, by_hook[hook], report, f"m{n}")
+    executor.socket.close()
+    executor.process.wait(60)
+    print(f"{len(hooks)} mutations")
+
+
+def main():
+    parser = argparse.ArgumentParser(usage=__doc__.split("usage: ")[1].split("\n\n")[0])
+    parser.add_argument("--only", default="")
+    parser.add_argument("--list", action="store_true")
+    parser.add_argument("--mutations", action="store_true")
+    parser.add_argument("--all", action="store_true")
+    parser.add_argument("--break", dest="hook")
+    parser.add_argument("--events")
+    options = parser.parse_args()
+    rows = [r for r in ROWS if options.only in str(r) or options.mutations]
+    if options.list:
+        print("\n".join(f"{r}{'' if r.allowed else ' [attack]'}" for r in rows))
+        return 0
+    if not rows:
+        parser.error("no such row")
+    report, arena = Report(), Arena()
+    arena.set_up()
+    try:
+        if options.hook:
+            arena.phase = "enforce"
+            chosen = rows if options.only else [r for r in ROWS if any(options.hook in h.split("+") for h in r.hooks)]
+            executor = Executor(arena, "enforce")
+            break_hooks(executor, options.hook, chosen, report, "x")
+            executor.socket.close()
+            executor.process.wait(60)
+        if not options.hook and not options.mutations:
+            run_rows(arena, rows, report)
+        if options.mutations or options.all:
+            run_mutations(arena, options.only if options.mutations else "", report)
+    finally:
+        if options.events:
+            shutil.copytree(RUN, options.events, dirs_exist_ok=True)
+        arena.tear_down()
+    return report.close()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
