@@ -211,6 +211,10 @@ class Agent:
         return self.process.wait(timeout)
 
 
+# Names of Cordon's programs as the kernel has them, learned from the pins of the first fence.
+PROGRAMS = set()
+
+
 class Fence(Agent):
     """cordon run with the agent inside."""
 
@@ -219,10 +223,14 @@ class Fence(Agent):
         self.events = f"{BASE}/{name}.events"
         super().__init__(["cordon", "run", "-w", self.work, "-e", self.events, *options, "--", *AGENT_COMMAND], **kw)
         self.cordon_pid = self.process.pid
+        for pin in os.listdir(PINS):
+            kind, _, name = pin.partition("_")
+            if kind in ("link", "prog"):
+                PROGRAMS.add(name[:15])
 
     @property
     def id(self):
-        return int(events(self.events)[0]["fence"]["id"], 16)
+        return int(events(self.events)[-1]["fence"]["id"], 16)
 
     @property
     def cgroup(self):
@@ -278,22 +286,12 @@ def wait_for(condition, seconds=30):
     return condition()
 
 
-def program_names():
-    """Names of Cordon's programs, as the kernel shortens them; from the table of hooks."""
-    import re
-    table = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../include/cordon/hooks.h")
-    if not os.path.exists(table):
-        return {"file_open", "fence_task_allo", "net_connect4", "guard_bpf", "net_egress"}
-    with open(table, encoding="utf-8") as f:
-        return {n[:15] for n in re.findall(r"\b[LCT]\((\w+),", f.read())}
-
-
 def programs_loaded():
     """Cordon's programs that the kernel has; None where nobody can tell."""
     if not shutil.which("bpftool"):
         return None
     out = subprocess.run(["bpftool", "-j", "prog"], stdout=subprocess.PIPE, check=False).stdout
-    return sorted({p.get("name", "") for p in json.loads(out)} & program_names())
+    return sorted({p.get("name", "") for p in json.loads(out)} & PROGRAMS)
 
 
 def leftovers():
