@@ -227,14 +227,23 @@ static int reach6(int type, const char *address, int port, bool send)
 	return reach(type, &sin6, sizeof(sin6), send);
 }
 
-/* A family that only the LSM programs judge; the kernel itself would say EAFNOSUPPORT. */
-static int try_connect_family(const struct arena *a)
+/* The kernel refuses a socket that listens (EISCONN) after the LSM program, and before the cgroup program is asked. */
+static int try_connect_listening(const struct arena *a)
 {
-	struct sockaddr_in sin = { .sin_family = 99 };
+	struct sockaddr_in sin = { .sin_family = AF_INET, .sin_port = htons(80) };
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	int err;
 
-	return reach(SOCK_STREAM, &sin, sizeof(sin), false);
+	inet_pton(AF_INET, "203.0.113.1", &sin.sin_addr);
+	if (fd < 0 || listen(fd, 1))
+		err = EINVAL;
+	else
+		err = result(connect(fd, (struct sockaddr *)&sin, sizeof(sin)));
+	close(fd);
+	return err;
 }
 
+/* A family that only the LSM programs judge; the kernel itself would say EAFNOSUPPORT. */
 static int try_send_family(const struct arena *a)
 {
 	struct sockaddr_in sin = { .sin_family = 99, .sin_port = htons(9) };
@@ -355,7 +364,7 @@ static const struct probe probes[] = {
 	{ "pivot_root", "file_sb_pivotroot", try_pivot_root, EPERM, true },
 	{ "move_mount", "file_move_mount", try_move_mount, EPERM, true },
 	{ "packet socket", "net_socket_create", try_socket, EPERM, true },
-	{ "connect to an unknown family", "net_socket_connect", try_connect_family, EPERM, true },
+	{ "connect of a listening socket", "net_socket_connect", try_connect_listening, EPERM, true },
 	{ "send to an unknown family", "net_socket_sendmsg", try_send_family, EPERM, true },
 	{ "connect to a unix socket outside", "net_unix_stream_connect", try_unix_stream, EPERM, true },
 	{ "send to a unix socket outside", "net_unix_may_send", try_unix_dgram, EPERM, true },
