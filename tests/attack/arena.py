@@ -226,6 +226,7 @@ class Arena:
         run("truncate", "-s", "8M", OLD + ".img")
         run("mkfs.ext4", "-q", "-O", "^metadata_csum", OLD + ".img")
         run("mount", "-o", "loop", OLD + ".img", OLD)
+        os.mkdir(OLD + "/put")
         for path in (f"{SECRET}/file", f"{SECRET}/dir/a/f", f"{OLD}/FS_IOC_SETVERSION", f"{OLD}/EXT4_IOC_SETVERSION"):
             self.write(path, "secret\n")
         self.write(f"{SECRET}/open", "open\n")
@@ -301,6 +302,10 @@ class Arena:
                 return row.effect(self, a, result)
             time.sleep(0.01)
         return True
+
+    def forget_names(self):
+        os.sync()
+        self.write("/proc/sys/vm/drop_caches", "2")
 
     @staticmethod
     def loaded():

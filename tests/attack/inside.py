@@ -11,6 +11,7 @@ import os
 import select
 import signal
 import socket
+import subprocess
 import sys
 import time
 
@@ -67,6 +68,14 @@ def child_of_mine(pid):
     """Its events belong to this row too."""
     more_pids.append(pid)
     return pid
+
+
+def run_child(command, **kw):
+    """subprocess.run() of a child whose events belong to this row."""
+    p = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **kw)
+    child_of_mine(p.pid)
+    out, err = p.communicate()
+    return subprocess.CompletedProcess(command, p.returncode, out, err)
 
 
 def run_part(row, part, context):

@@ -330,7 +330,7 @@ attack("F-16", "truncate by path", lambda a: os.truncate(a.out + "/f", 0), twin=
 attack("F-16", "O_TRUNC | O_RDONLY", open_truncating("{out}/f"), twin=open_truncating("{wd}/f"), errnos=ROFS,
        events=[ev(("truncate", "open_write"), W, path="{out}/f")])
 attack("F-16", "ftruncate of a descriptor passed in", truncate_passed("{out}/f"), twin=truncate_passed("{wd}/f"), errnos=ROFS,
-       events=[ev("truncate", W, path="{out}/f")])
+       events=[ev("truncate", W, path="{out}/f")], hooks=["file_truncate"])
 
 # --- metadata ---------------------------------------------------------------------------------------------------
 
@@ -378,11 +378,9 @@ def fchmodat2(a, path):
 
 
 def setfacl(a, path):
-    p = subprocess.Popen(["setfacl", "-m", "u:1000:rwx", path], stderr=subprocess.PIPE)
-    inside.child_of_mine(p.pid)
-    said = p.communicate()[1].decode()
+    p = inside.run_child(["setfacl", "-m", "u:1000:rwx", path])
     if p.returncode:
-        raise OSError(errno.EROFS if "Read-only" in said else errno.EPERM, said)
+        raise OSError(errno.EROFS if "Read-only" in p.stderr else errno.EPERM, p.stderr)
 
 
 def meta_prep(arena, a):
@@ -502,7 +500,7 @@ for name, op, do, file, hooks in (
         ("mkfifo", "mknod", lambda base: os.mkfifo(base + "/n"), "n", ["file_path_mknod"]),
         ("mknod of a regular file", "mknod", lambda base: os.mknod(base + "/n"), "n", ["file_path_mknod"]),
         ("bind of a unix socket", "mknod", lambda base: socket.socket(socket.AF_UNIX).bind(base + "/n"), "n", ["file_path_mknod"]),
-        ("open with O_CREAT", "mknod", lambda base: os.open(base + "/n", os.O_CREAT | os.O_WRONLY), "n", ["file_path_mknod+file_open"]),
+        ("open with O_CREAT", "mknod", lambda base: os.open(base + "/n", os.O_CREAT | os.O_WRONLY), "n", []),
         ("open with O_CREAT for reading", "mknod", lambda base: os.open(base + "/n", os.O_CREAT | os.O_RDONLY), "n", ["file_path_mknod"]),
         ("O_TMPFILE", ("open_write", "mknod"), lambda base: name_tmpfile(base, base + "/n"), None, [])):
     attack("F-23", name, lambda a, do=do: do(a.out) and None, twin=lambda a, do=do: do(a.wd) and None, errnos=ROFS, hooks=hooks,
@@ -518,16 +516,18 @@ attack("F-23", "removing a message queue of the host", lambda a: inside.check(li
        twin=lambda a: os.unlink(a.wd + "/f"), events=[ev("unlink", W)])
 
 
-def forget_names(arena, a):
-    """The kernel looks the names up anew: an open with O_CREAT asks before it knows whether the file is there."""
-    os.sync()
-    arena.write("/proc/sys/vm/drop_caches", "2")
+def uncached(path, flags):
+    """The kernel looks the name up anew: an open with O_CREAT asks before it knows whether the file is there."""
+    def do(a):
+        inside.ask("forget")
+        os.close(os.open(a.fill(path), flags))
+        return "opened"
+    return do
 
 
-attack("F-23", "O_CREAT of a file that is there, not cached", write("{out}/d/f", os.O_CREAT | os.O_WRONLY), prep=forget_names, errnos=ROFS,
-       twin=write("{wd}/d/f", os.O_CREAT | os.O_WRONLY), events=[ev(("open_write", "mknod"), W, path="{out}/d/f")])
-allowed("F-23", "O_CREAT | O_RDONLY of a file that is there, not cached", lambda a: os.close(os.open(a.out + "/d/f", os.O_CREAT | os.O_RDONLY)),
-        prep=forget_names)
+attack("F-23", "O_CREAT | O_TRUNC of a file that is there, not cached", uncached("{out}/d/f", os.O_CREAT | os.O_WRONLY | os.O_TRUNC),
+       twin=uncached("{wd}/d/f", os.O_CREAT | os.O_WRONLY), errnos=ROFS, events=[ev(("open_write", "mknod"), W, path="{out}/d/f")])
+allowed("F-23", "O_CREAT | O_RDONLY of a file that is there, not cached", uncached("{out}/d/f", os.O_CREAT | os.O_RDONLY))
 
 # --- mounts -----------------------------------------------------------------------------------------------------
 
@@ -556,6 +556,33 @@ attack("F-24", "a tmpfs over an outside directory", tmpfs_over, twin=write("{wd}
        effect=lambda arena, a, r: r["data"] == "written", events=[ev("mount", "files.mount", path="{out}/d")])
 
 
+def unmount(a):
+    inside.check(libc.unshare(0x20000))
+    inside.check(libc.umount2(a.BINDREAD.encode(), 2))
+    return "written"
+
+
+def move_tree(a):
+    inside.check(libc.unshare(0x20000))
+    tree = syscall(428, AT_FDCWD, a.out.encode(), 1)  # open_tree(OPEN_TREE_CLONE)
+    syscall(429, tree, b"", AT_FDCWD, (a.wd + "/d").encode(), 4)
+    write("{wd}/d/f")(a)
+
+
+def pivot(a):
+    inside.check(libc.unshare(0x20000))
+    syscall(155, a.OLD.encode(), (a.OLD + "/put").encode())
+    return "written"
+
+
+for name, do, hook, where in (("umount of a mount of the host", unmount, "file_sb_umount", "{BINDREAD}"),
+                              ("pivot_root", pivot, "file_sb_pivotroot", "{OLD}")):
+    attack("F-24", name, do, twin=write("{wd}/d/f"), hooks=[hook], effect=lambda arena, a, r: r["data"] == "written",
+           events=[ev("mount", "files.mount", path=where)])
+attack("F-24", "an outside directory by open_tree and move_mount", move_tree, twin=write("{wd}/d/f"), hooks=["file_move_mount"],
+       events=[ev("mount", "files.mount", path="{wd}/d")])
+
+
 def bind_prep(arena, a):
     arena.write(a.BOUND, "outside\n")
 
@@ -569,7 +596,7 @@ writes("F-24", "an outside file that the host bind-mounted into the workdir", "{
 def temporary(a):
     os.environ["TMPDIR"] = tempfile.tempdir = a.wd + "/.tmp"
     os.mkdir(a.wd + "/.tmp")
-    p = subprocess.run(["bash", "-c", "cat <<E\nx\nE"], capture_output=True, text=True)
+    p = inside.run_child(["bash", "-c", "cat <<E\nx\nE"])
     expect(p.stdout == "x\n", "heredoc: " + p.stderr)
     with tempfile.TemporaryFile() as f:
         f.write(b"xyz")
@@ -616,7 +643,7 @@ def devices(a):
         raise RuntimeError("/dev/full took a byte")
     except OSError as e:
         expect(e.errno == errno.ENOSPC, str(e))
-    expect(subprocess.run("echo x > /dev/null 2>&1 && ls / > /dev/null", shell=True).returncode == 0, "redirection")
+    expect(inside.run_child(["bash", "-c", "echo x > /dev/null 2>&1 && ls / > /dev/null"]).returncode == 0, "redirection")
 
 
 def terminal(a):
@@ -639,8 +666,8 @@ def terminal(a):
 def script(a):
     if not shutil.which("script"):
         return
-    p = subprocess.run(["script", "-q", "-c", "true", a.wd + "/typescript"], stdin=subprocess.DEVNULL, capture_output=True)
-    expect(p.returncode == 0, p.stderr.decode())
+    p = inside.run_child(["script", "-q", "-c", "true", a.wd + "/typescript"], stdin=subprocess.DEVNULL)
+    expect(p.returncode == 0, p.stderr)
 
 
 allowed("F-34", "null, zero, full, urandom", devices)
@@ -687,8 +714,8 @@ def pipes(a):
     fd = os.open(f"/proc/self/fd/{write_end}", os.O_WRONLY)
     os.write(fd, b"x")
     expect(os.read(read_end, 1) == b"x", "nothing came")
-    p = subprocess.run("echo x > /dev/stderr; cat <(echo y)", shell=True, executable="/bin/bash", capture_output=True)
-    expect(p.stdout == b"y\n", p.stderr.decode())
+    p = inside.run_child(["bash", "-c", "echo x > /dev/stderr; cat <(echo y)"])
+    expect(p.stdout == "y\n" and p.stderr == "x\n", p.stderr)
 
 
 allowed("F-36", "memfd", memfd)

@@ -98,11 +98,13 @@ def done(arena, a, result):
     return result["data"] == "done"
 
 
-for name, use, errnos in (("PTRACE_ATTACH", attach, (errno.EPERM,)), ("PTRACE_SEIZE", seize, (errno.EPERM,)),
-                          ("process_vm_readv", vm_readv, (errno.EPERM,)), ("/proc/PID/mem", open_mem, (errno.EPERM, errno.EACCES)),
-                          ("/proc/PID/environ", environ, (errno.EPERM, errno.EACCES)), ("pidfd_getfd", pidfd_getfd, (errno.EPERM,))):
-    attack("P-04", f"{name} of a process outside", on_victim(use), effect=done, twin=on_child(use), errnos=errnos,
-           events=[ev("ptrace", "guard.ptrace", guard__target_pid="{VICTIM}")], hooks=["guard_ptrace"])
+TARGET = ev("ptrace", "guard.ptrace", guard__target_pid="{VICTIM}")
+for name, use, err, event in (("PTRACE_ATTACH", attach, errno.EPERM, TARGET), ("PTRACE_SEIZE", seize, errno.EPERM, TARGET),
+                              ("process_vm_readv", vm_readv, errno.EPERM, TARGET), ("pidfd_getfd", pidfd_getfd, errno.EPERM, TARGET),
+                              ("/proc/PID/mem", open_mem, errno.EACCES, ev("open_read", "guard.ptrace", path="/proc/{VICTIM}/mem")),
+                              ("/proc/PID/environ", environ, errno.EACCES, ev("open_read", "guard.ptrace", path="/proc/{VICTIM}/environ"))):
+    attack("P-04", f"{name} of a process outside", on_victim(use), effect=done, twin=on_child(use), errnos=(err,), events=[event],
+           hooks=["guard_ptrace"] if err == errno.EPERM else [])
 attack("P-04", "PTRACE_SEIZE of the enforcer", on_enforcer(seize), effect=done, twin=on_child(seize),
        events=[ev("ptrace", "guard.ptrace", guard__target_pid="{ENFORCER}")])
 
@@ -213,8 +215,7 @@ attack("C-04", "making a cgroup", make_cgroup, effect=cgroup_effect, twin=lambda
 
 
 def move(a):
-    with open(f"{a.HOST_CGROUP}/cgroup.procs", "w") as f:
-        f.write("0")
+    os.write(os.open(f"{a.HOST_CGROUP}/cgroup.procs", os.O_WRONLY), b"0")
     with open("/proc/self/cgroup") as f:
         return "done" if "cordon-attack" in f.read() else None
 
@@ -290,5 +291,5 @@ def bpf_program(kind=18, attach_type=10):
     return syscall(321, 5, attr, len(attr))
 
 
-attack("C-04", "loading a BPF program", bpf_load, effect=done, twin=lambda a: None, hooks=["guard_bpf", "guard_bpf4"],
+attack("C-04", "loading a BPF program", bpf_load, effect=done, twin=lambda a: None, hooks=["guard_bpf"],
        events=[ev("bpf", "guard.bpf")])

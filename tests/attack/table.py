@@ -25,7 +25,7 @@ class Row:
     lacking      errnos of a control that mean that the kernel has no such thing: the row is skipped
     audit        "would_deny": the effect happens and is reported; "deny": shut in audit mode too
     allowed      not an attack: attack is the operation that must succeed, without an event
-    hooks        programs whose removal this row alone notices (run.py --mutations)
+    hooks        programs whose removal this row must notice (run.py --mutations); "A+B": of both together
     roots        further directories outside that the default effect watches
     """
 
