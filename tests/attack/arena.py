@@ -5,12 +5,10 @@ loopback and unix sockets, directories, a victim process, cgroups. Root; belongs
 sysctls and mounts over a device. Whatever cannot be set up is an exception, which fails the run.
 """
 
-import ctypes
 import hashlib
 import os
 import fcntl
 import selectors
-import shutil
 import socket
 import struct
 import subprocess
@@ -27,7 +25,6 @@ W, OUT, SECRET, HOSTDIR = "/scratch/w", "/scratch/out", "/scratch/secret", "/scr
 OLD = "/scratch/old"  # an ext4 without checksums
 RUN = "/run/cordon-attack"
 CGROUP = "/sys/fs/cgroup"
-SO_TIMESTAMPNS = 35
 
 POLICY = f"""cordon: 1
 name: attack

@@ -15,7 +15,6 @@ import socket
 import stat
 import struct
 import subprocess
-import sys
 import tempfile
 
 import inside

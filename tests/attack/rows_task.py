@@ -9,7 +9,6 @@ import errno
 import fcntl
 import os
 import signal
-import socket
 import struct
 import time
 
@@ -17,7 +16,7 @@ import inside
 from inside import libc, syscall
 from rows_file import W, write
 from rows_net import GATEWAY, received, tcp, udp, wire, UDP
-from table import allowed, attack, ev
+from table import attack, ev
 
 PTRACE_TRACEME, PTRACE_ATTACH, PTRACE_DETACH, PTRACE_SEIZE = 0, 16, 17, 0x4206
 libc.ptrace.restype = ctypes.c_long

@@ -25,7 +25,6 @@ import errno
 import glob
 import json
 import os
-import re
 import select
 import shutil
 import socket
