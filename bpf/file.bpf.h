@@ -29,11 +29,9 @@ enum {
 	/* MODE, UID, GID, ATIME_SET, MTIME_SET, TIMES_SET, TOUCH; size is judged by the truncate hooks */
 	ATTR_OWNER = 1 << 1 | 1 << 2,
 	ATTR_MODE = 1 << 0,
-	FS_IOC_SETFLAGS = 0x40086602,
-	FS_IOC32_SETFLAGS = 0x40046602,
-	FS_IOC_FSSETXATTR = 0x401c5820,
-	FS_IOC_SETVERSION = 0x40087602,
-	FS_IOC32_SETVERSION = 0x40047602,
+	IOC_WRITE = 1U << 30,
+	FS_IOC_FIEMAP = 0xc020660b,
+	PROCMAP_QUERY = 0xc0686611,
 };
 
 /*
@@ -49,8 +47,12 @@ noinline int root_lookup(__u64 ino, __u32 dev, __u32 generation, __u32 tag)
 		.tag = tag,
 	};
 	__u32 *flags = bpf_map_lookup_elem(&cordon_roots, &key);
+	__u32 found = flags ? *flags : 0;
 
-	return flags ? *flags : 0;
+	/* What is shut is shut for the number, or a changed generation would open it. */
+	key.generation = CORDON_GENERATION_ANY;
+	flags = bpf_map_lookup_elem(&cordon_roots, &key);
+	return flags ? found | *flags : found;
 }
 
 static __always_inline bool root_possible(const struct cordon_policy *policy, __u64 ino)
@@ -178,25 +180,29 @@ static noinline int overlay_note(struct fctx *f, struct super_block *sb)
 }
 
 /* Is a change of, or below, this object allowed? Returns the rule. */
-static __always_inline __u32 write_rule(struct fctx *f, struct dentry *dentry, bool opening)
+static __always_inline __u32 write_rule(struct fctx *f, struct dentry *dentry)
+{
+	struct super_block *sb = dentry->d_sb;
+
+	return decide_write(root_flags(f, dentry, NULL, CORDON_ROOT_WRITE), sb->s_flags);
+}
+
+/* Is it a device node? Then whether it may be opened, for whatever, is a matter of its number. */
+static __always_inline bool device_rule(struct dentry *dentry, struct detail *d)
 {
 	struct inode *inode = dentry->d_inode;
-	struct super_block *sb = dentry->d_sb;
-	__u32 flags = 0, mode = 0, rdev = 0;
 
-	if (inode) {
-		mode = inode->i_mode;
-		rdev = inode->i_rdev;
-	}
-	if (!(opening && decide_is_device(mode)))
-		flags = root_flags(f, dentry, NULL, CORDON_ROOT_WRITE);
-	return decide_write(flags, sb->s_flags, mode, rdev, opening);
+	if (!inode || !decide_is_device(inode->i_mode))
+		return false;
+	d->rule = decide_device(inode->i_mode, inode->i_rdev);
+	d->err = ERR_PERM;
+	return true;
 }
 
 /* The body that most hooks share: may `judged` be changed? `named` is what the event shows. */
 static __always_inline int change(struct fctx *f, struct dentry *judged, struct detail *d)
 {
-	d->rule = write_rule(f, judged, false);
+	d->rule = write_rule(f, judged);
 	d->err = ERR_ROFS;
 	if (decide_allows(d->rule)) {
 		overlay_note(f, judged->d_sb);
@@ -285,19 +291,21 @@ int BPF_PROG(file_open, struct file *file, int ret)
 			return settle(&f, &d, CORDON_TYPE_FILE);
 		}
 	}
-	if (write) {
-		d.rule = write_rule(&f, dentry, true);
+	if (device_rule(dentry, &d)) {
+		d.op = write ? CORDON_OP_OPEN_WRITE : CORDON_OP_OPEN_READ;
+	} else if (write) {
+		d.rule = write_rule(&f, dentry);
 		d.err = ERR_ROFS;
 		d.op = CORDON_OP_OPEN_WRITE;
 	}
-	if ((!write || decide_allows(d.rule)) && file->f_mode & FMODE_READ &&
+	if (decide_allows(d.rule) && file->f_mode & FMODE_READ &&
 	    f.policy->root_flags & CORDON_ROOT_READ_DENY) {
 		d.rule = decide_read(
 			root_flags(&f, dentry, file->f_path.mnt, CORDON_ROOT_READ_DENY));
 		d.err = ERR_ACCES;
 		d.op = CORDON_OP_OPEN_READ;
 	}
-	if (!d.rule || decide_allows(d.rule)) {
+	if (decide_allows(d.rule)) {
 		overlay_note(&f, dentry->d_sb);
 		return 0;
 	}
@@ -329,6 +337,17 @@ int BPF_PROG(file_path_mkdir, const struct path *dir, struct dentry *dentry, __u
 	return change_entry(ret, dir, dentry, CORDON_OP_MKDIR, mode);
 }
 
+/*
+ * Can files be made in this directory at all? open(O_CREAT) asks for permission before it knows whether the name is
+ * there, also in procfs and cgroupfs, where the answer matters to nobody.
+ */
+static __always_inline bool directory_grows(const struct path *dir)
+{
+	const struct dentry *dentry = dir->dentry;
+
+	return BPF_CORE_READ(dentry, d_inode, i_op, create) || BPF_CORE_READ(dentry, d_inode, i_op, mknod);
+}
+
 SEC("lsm/path_mknod")
 int BPF_PROG(file_path_mknod, const struct path *dir, struct dentry *dentry, __u16 mode,
 	     unsigned int dev, int ret)
@@ -341,7 +360,7 @@ int BPF_PROG(file_path_mknod, const struct path *dir, struct dentry *dentry, __u
 		.mnt = dir->mnt,
 	};
 
-	if (overlay_inner(&f))
+	if (overlay_inner(&f) || !directory_grows(dir))
 		return 0;
 	if (decide_is_device(mode)) {
 		d.rule = CORDON_RULE_FILES_DEVICE;
@@ -533,10 +552,22 @@ int BPF_PROG(file_inode_remove_acl, void *idmap, struct dentry *dentry, const ch
 	return change_dentry(ret, dentry, CORDON_OP_REMOVEXATTR);
 }
 
+/*
+ * An ioctl that hands data to a file or directory changes it, whatever file system it is for: inode flags, versions,
+ * subvolumes, reflinks. By the direction in its number, but for the questions that carry an argument.
+ */
 static __always_inline int change_ioctl(int ret, struct file *file, unsigned int cmd)
 {
-	if (cmd != FS_IOC_SETFLAGS && cmd != FS_IOC32_SETFLAGS && cmd != FS_IOC_FSSETXATTR &&
-	    cmd != FS_IOC_SETVERSION && cmd != FS_IOC32_SETVERSION)
+	struct inode *inode;
+	__u32 type;
+
+	if (!(cmd & IOC_WRITE) || cmd == FS_IOC_FIEMAP || cmd == PROCMAP_QUERY)
+		return ret;
+	inode = file->f_inode;
+	if (!inode)
+		return ret;
+	type = inode->i_mode & DECIDE_S_IFMT;
+	if (type != DECIDE_S_IFREG && type != DECIDE_S_IFDIR)
 		return ret;
 	return change_path(ret, &file->f_path, CORDON_OP_IOCTL, cmd);
 }

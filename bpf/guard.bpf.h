@@ -31,6 +31,23 @@ int BPF_PROG(guard_ptrace, struct task_struct *child, unsigned int mode, int ret
 	return settle(&f, &d, CORDON_TYPE_GUARD);
 }
 
+/* Who asks to be traced by a parent outside stops until that parent, who did not ask, goes on with it. */
+SEC("lsm/ptrace_traceme")
+int BPF_PROG(guard_traceme, struct task_struct *parent, int ret)
+{
+	FENCE_ENTER(f, ret);
+	struct detail d = {
+		.op = CORDON_OP_PTRACE,
+		.rule = CORDON_RULE_GUARD_PTRACE,
+		.err = ERR_PERM,
+	};
+
+	if (!task_outside(parent, f.fence->id))
+		return 0;
+	d.target_pid = parent->tgid;
+	return settle(&f, &d, CORDON_TYPE_GUARD);
+}
+
 SEC("lsm/task_kill")
 int BPF_PROG(guard_task_kill, struct task_struct *target, void *info, int sig,
 	     const struct cred *cred, int ret)

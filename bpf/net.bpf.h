@@ -18,9 +18,10 @@ enum {
 	AF_INET = 2,
 	AF_INET6 = 10,
 	AF_PACKET = 17,
-	SOCK_STREAM = 1,
+	MSG_FASTOPEN = 0x20000000,
 	ADDR4_LEN = 8, /* bytes of sockaddr_in up to the address */
 	ADDR6_LEN = 24,
+	LOOPBACK4 = 0x7f000001,
 	CGROUP_DENY = 0,
 	CGROUP_ALLOW = 1,
 };
@@ -193,6 +194,8 @@ int BPF_PROG(net_socket_sendmsg, struct socket *sock, struct msghdr *msg, int si
 	if (d.family == AF_UNIX || (d.family == 16 /* AF_NETLINK */ && socket_own(&f, sk)))
 		return 0;
 	if (d.family == AF_INET || d.family == AF_INET6) {
+		if (msg->msg_name && msg->msg_flags & MSG_FASTOPEN)
+			d.op = CORDON_OP_CONNECT;
 		if (msg->msg_name)
 			read = addr_read(&d, msg->msg_name, msg->msg_namelen, d.family,
 					 d.proto == DECIDE_UDP);
@@ -292,9 +295,12 @@ static __always_inline bool fence_of_socket(struct fctx *f, struct bpf_sock *sk)
 	return fence && fence_load(f, slot, fence->id);
 }
 
-/* Does the socket that would receive at this address belong to the fence? */
-static __always_inline bool listener_own(struct bpf_sock_addr *ctx, const struct fctx *f,
-					 const struct detail *d)
+/*
+ * Does the socket that would receive at this address belong to the fence? sport and saddr4 (0: the loopback address)
+ * are the sender's, in network order: a connected datagram socket receives from its peer only.
+ */
+static __always_inline bool listener_own(void *ctx, const struct fctx *f, const struct detail *d, __u32 saddr4,
+					 __u16 sport)
 {
 	struct bpf_sock_tuple tuple = {};
 	struct cordon_sock *mark;
@@ -306,13 +312,17 @@ static __always_inline bool listener_own(struct bpf_sock_addr *ctx, const struct
 		__builtin_memcpy(tuple.ipv6.daddr, d->addr.b, 16);
 		if (!tuple.ipv6.daddr[3])
 			tuple.ipv6.daddr[3] = bpf_htonl(1);
+		tuple.ipv6.saddr[3] = bpf_htonl(1);
 		tuple.ipv6.dport = bpf_htons(d->dport);
+		tuple.ipv6.sport = sport;
 		size = sizeof(tuple.ipv6);
 	} else {
 		__builtin_memcpy(&tuple.ipv4.daddr, d->addr.b + 12, 4);
 		if (!tuple.ipv4.daddr)
-			tuple.ipv4.daddr = bpf_htonl(0x7f000001);
+			tuple.ipv4.daddr = bpf_htonl(LOOPBACK4);
+		tuple.ipv4.saddr = saddr4 ?: bpf_htonl(LOOPBACK4);
 		tuple.ipv4.dport = bpf_htons(d->dport);
+		tuple.ipv4.sport = sport;
 		size = sizeof(tuple.ipv4);
 	}
 	if (d->proto == DECIDE_TCP)
@@ -338,8 +348,17 @@ static __always_inline int sock_addr_settle(struct bpf_sock_addr *ctx, struct fc
 	net_judge(f, d);
 	if (d->rule == CORDON_RULE_NET_LOOPBACK_OK &&
 	    f->policy->loopback == CORDON_LOOPBACK_FENCE) {
+		struct bpf_sock *from = ctx->sk;
+
+		/*
+		 * Connecting a datagram socket sends nothing; getaddrinfo() does it to sort addresses. What is sent
+		 * on it later, the packet hook judges.
+		 */
+		if (d->proto == DECIDE_UDP && d->op == CORDON_OP_CONNECT)
+			return CGROUP_ALLOW;
 		quiet = false;
-		if (!listener_own(ctx, f, d))
+		if (!listener_own(ctx, f, d, from->family == AF_INET ? from->src_ip4 : 0,
+				  bpf_htons((__u16)from->src_port)))
 			d->rule = CORDON_RULE_NET_LOOPBACK;
 	}
 	d->silent = quiet && decide_allows(d->rule); /* the LSM hook has reported it */
@@ -455,8 +474,9 @@ static __always_inline bool fence_of_packet(struct fctx *f, struct __sk_buff *sk
 	return false;
 }
 
-/* Reads addresses, protocol and ports. False for headers that no plain TCP or UDP packet has. */
-static __always_inline bool packet_read(struct __sk_buff *skb, struct detail *d)
+/* Reads addresses, protocol and ports (the sender's in network order). False for headers that no plain TCP or UDP packet has. */
+static __always_inline bool packet_read(struct __sk_buff *skb, struct detail *d, __u32 *ret_saddr4,
+					__u16 *ret_sport)
 {
 	__u8 head[40];
 	__u8 ports[4];
@@ -466,6 +486,7 @@ static __always_inline bool packet_read(struct __sk_buff *skb, struct detail *d)
 		if (bpf_skb_load_bytes(skb, 0, head, 20))
 			return false;
 		decide_addr4(&d->addr, head + 16);
+		d->family = AF_INET;
 		d->proto = head[9];
 		off = 20;
 		if (head[0] != 0x45) /* options: source routes among them */
@@ -474,16 +495,19 @@ static __always_inline bool packet_read(struct __sk_buff *skb, struct detail *d)
 		if (bpf_skb_load_bytes(skb, 0, head, 40))
 			return false;
 		decide_addr6(&d->addr, head + 24);
+		d->family = d->addr.v6 ? AF_INET6 : AF_INET;
 		d->proto = head[6];
 		off = 40;
 	} else {
 		return false;
 	}
-	d->family = d->addr.v6 ? AF_INET6 : AF_INET;
 	if (d->proto != DECIDE_TCP && d->proto != DECIDE_UDP)
 		return false;
 	if (bpf_skb_load_bytes(skb, off, ports, 4))
 		return false;
+	if (!d->addr.v6 && off == 20)
+		__builtin_memcpy(ret_saddr4, head + 12, 4);
+	__builtin_memcpy(ret_sport, ports, 2);
 	d->dport = ports[2] << 8 | ports[3];
 	return true;
 }
@@ -496,15 +520,21 @@ int net_egress(struct __sk_buff *skb)
 		.no_task = 1,
 		.err = ERR_PERM,
 	};
+	__u32 saddr4 = 0;
+	__u16 sport = 0;
 	struct fctx f;
 
 	if (!fence_of_packet(&f, skb))
 		return CGROUP_DENY;
-	if (packet_read(skb, &d))
+	if (packet_read(skb, &d, &saddr4, &sport)) {
 		net_judge(&f, &d);
-	else
-		d.rule = decide_is_metadata(&d.addr) ? CORDON_RULE_NET_METADATA
-						     : CORDON_RULE_NET_DEFAULT;
+		if (d.rule == CORDON_RULE_NET_LOOPBACK_OK && d.proto == DECIDE_UDP &&
+		    f.policy->loopback == CORDON_LOOPBACK_FENCE && !listener_own(skb, &f, &d, saddr4, sport))
+			d.rule = CORDON_RULE_NET_LOOPBACK;
+	} else {
+		d.rule = net_class(&d.addr) & DECIDE_IS_METADATA ? CORDON_RULE_NET_METADATA
+								 : CORDON_RULE_NET_DEFAULT;
+	}
 	if (decide_allows(d.rule))
 		return CGROUP_ALLOW;
 	return settle(&f, &d, CORDON_TYPE_NET) ? CGROUP_DENY : CGROUP_ALLOW;

@@ -86,6 +86,9 @@ struct cordon_net_key {
 	__u8 b[16];
 };
 
+/* In a root's key: whatever its generation. Roots that forbid are entered so. */
+#define CORDON_GENERATION_ANY 0xffffffffU
+
 /* Key of a file root: the object itself. No path text. */
 struct cordon_root_key {
 	__u64 ino;

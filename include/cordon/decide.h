@@ -192,6 +192,8 @@ DECIDE_INLINE __u32 decide_socket(int family, int type, int protocol)
 enum {
 	DECIDE_S_IFMT = 0170000,
 	DECIDE_S_IFCHR = 0020000,
+	DECIDE_S_IFDIR = 0040000,
+	DECIDE_S_IFREG = 0100000,
 	DECIDE_S_IFBLK = 0060000,
 	DECIDE_ROOT_UNKNOWN = 1U << 31, /* instead of root flags: the walk upwards did not end */
 	DECIDE_SB_NOUSER = 1U << 31,	/* SB_NOUSER: no path leads there: pipes, sockets, memfd */
@@ -219,16 +221,19 @@ DECIDE_INLINE int decide_is_device(__u32 mode)
 	return (mode & DECIDE_S_IFMT) == DECIDE_S_IFCHR || (mode & DECIDE_S_IFMT) == DECIDE_S_IFBLK;
 }
 
-/*
- * May an object be changed? flags: the union of the roots at and above it in its own file system; sb_flags of that
- * file system; mode and rdev of the object. opening: the change is an open for writing, which is all that the
- * needed devices may have done to them.
- */
-DECIDE_INLINE __u32 decide_write(__u32 flags, __u32 sb_flags, __u32 mode, __u32 rdev, int opening)
+/* May this device node be opened, for reading, writing or ioctls alone? */
+DECIDE_INLINE __u32 decide_device(__u32 mode, __u32 rdev)
 {
-	if (decide_is_device(mode) && opening)
-		return decide_device_needed(mode, rdev) ? CORDON_RULE_FILES_DEVICE_OK
-							: CORDON_RULE_FILES_DEVICE;
+	return decide_device_needed(mode, rdev) ? CORDON_RULE_FILES_DEVICE_OK :
+						  CORDON_RULE_FILES_DEVICE;
+}
+
+/*
+ * May an object be changed, or opened for it? flags: the union of the roots at and above it in its own file system;
+ * sb_flags of that file system.
+ */
+DECIDE_INLINE __u32 decide_write(__u32 flags, __u32 sb_flags)
+{
 	if (flags & CORDON_ROOT_WRITE || sb_flags & DECIDE_SB_NOUSER)
 		return CORDON_RULE_FILES_WRITE_OK;
 	return CORDON_RULE_FILES_WRITE;

@@ -237,28 +237,22 @@ static void devices(void **state)
 	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		__u32 rdev = rows[i].major << 20 | rows[i].minor;
-		__u32 rule = decide_write(CORDON_ROOT_WRITE, 0, rows[i].mode, rdev, 1);
+		__u32 rule = decide_device(rows[i].mode, rdev);
 
 		assert_int_equal(decide_allows(rule), rows[i].needed);
-		/* Being needed is for opening only. */
-		assert_false(decide_allows(decide_write(0, 0, rows[i].mode, rdev, 0)));
 	}
 }
 
 static void writing_needs_a_root(void **state)
 {
 	(void)state;
-	for (__u32 flags = 0; flags < 8; flags++)
-		for (int opening = 0; opening < 2; opening++) {
-			assert_int_equal(decide_allows(decide_write(flags, 0, 0100644, 0, opening)),
-					 flags & CORDON_ROOT_WRITE);
-			assert_true(decide_allows(
-				decide_write(flags, DECIDE_SB_NOUSER, 0010600, 0, opening)));
-			assert_int_equal(decide_allows(decide_read(flags)),
-					 !(flags & CORDON_ROOT_READ_DENY));
-		}
+	for (__u32 flags = 0; flags < 8; flags++) {
+		assert_int_equal(decide_allows(decide_write(flags, 0)), flags & CORDON_ROOT_WRITE);
+		assert_true(decide_allows(decide_write(flags, DECIDE_SB_NOUSER)));
+		assert_int_equal(decide_allows(decide_read(flags)), !(flags & CORDON_ROOT_READ_DENY));
+	}
 	/* A walk that did not end proves nothing. */
-	assert_false(decide_allows(decide_write(DECIDE_ROOT_UNKNOWN, 0, 0100644, 0, 1)));
+	assert_false(decide_allows(decide_write(DECIDE_ROOT_UNKNOWN, 0)));
 	assert_false(decide_allows(decide_read(DECIDE_ROOT_UNKNOWN)));
 }
 

@@ -195,27 +195,42 @@ static int roots_open(const struct image *image, int root_fd, int *fds, struct e
 	return 0;
 }
 
-/* Enters the roots of the idle generation and collects their bits in the policy's filter. */
+/* Enters an object with flags, besides those that it has: two paths may lead to one object. */
+static int root_enter(struct enforce_fence *fence, const struct cordon_object *object, uint32_t generation,
+		      uint32_t tag, uint32_t flags, struct error *error)
+{
+	const struct cordon_root_key key = {
+		.ino = object->ino,
+		.dev = object->dev,
+		.generation = generation,
+		.tag = tag,
+	};
+	uint32_t others = 0;
+
+	bpf_map_lookup_elem(fence->enforce->map[ENFORCE_MAP_roots], &key, &others);
+	flags |= others;
+	return map_set(fence, ENFORCE_MAP_roots, &key, &flags, error);
+}
+
+/*
+ * Enters the roots of the idle generation and collects their bits in the policy's filter. What a root allows holds for
+ * this very object; what it forbids for whatever has its number.
+ */
 static int roots_enter(struct enforce_fence *fence, const struct image *image,
 		       const struct cordon_object *objects, struct cordon_policy *policy, struct error *error)
 {
-	int map = fence->enforce->map[ENFORCE_MAP_roots];
+	uint32_t tag = cordon_tag(fence->slot, policy->generation);
 	int err = 0;
 
 	for (uint32_t i = 0; !err && i < image->n_roots; i++) {
 		const struct cordon_object *o = &objects[i];
-		struct cordon_root_key key = {
-			.ino = o->ino,
-			.dev = o->dev,
-			.generation = o->generation,
-			.tag = cordon_tag(fence->slot, policy->generation),
-		};
-		uint32_t flags = 0;
+		uint32_t flags = image_roots(image)[i].flags;
 
-		bpf_map_lookup_elem(map, &key, &flags); /* two paths may lead to one object */
-		flags |= image_roots(image)[i].flags;
 		policy->root_filter[(o->ino / 64) % CORDON_ROOT_FILTER_WORDS] |= 1ULL << (o->ino % 64);
-		err = map_set(fence, ENFORCE_MAP_roots, &key, &flags, error);
+		if (flags & ~CORDON_ROOT_READ_DENY)
+			err = root_enter(fence, o, o->generation, tag, flags & ~CORDON_ROOT_READ_DENY, error);
+		if (!err && flags & CORDON_ROOT_READ_DENY)
+			err = root_enter(fence, o, CORDON_GENERATION_ANY, tag, CORDON_ROOT_READ_DENY, error);
 	}
 	return err;
 }

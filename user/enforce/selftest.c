@@ -291,6 +291,7 @@ static int reach_unix(int type, const char *path)
 
 static int try_unix_stream(const struct arena *a) { return reach_unix(SOCK_STREAM, at(a, "s")); }
 static int try_unix_dgram(const struct arena *a) { return reach_unix(SOCK_DGRAM, at(a, "t")); }
+static int try_traceme(const struct arena *a) { return result(ptrace(PTRACE_TRACEME, 0, 0, 0)); }
 static int try_ptrace(const struct arena *a) { return result(ptrace(PTRACE_SEIZE, a->parent, 0, 0)); }
 
 /* Newer kernels let CAP_PERFMON overrule what ptrace_access_check says of this file, so its opening is judged. */
@@ -370,6 +371,7 @@ static const struct probe probes[] = {
 	{ "send to a unix socket outside", "net_unix_may_send", try_unix_dgram, EPERM, true },
 	{ "ptrace", "guard_ptrace", try_ptrace, EPERM, true },
 	{ "reading another process's environment", "file_open", try_environ, EACCES, true },
+	{ "PTRACE_TRACEME", "guard_traceme", try_traceme, EPERM, true },
 	{ "kill", "guard_task_kill", try_kill, EPERM, true },
 	{ "bpf()", "guard_bpf", try_bpf, EPERM, true },
 	{ "metadata service", "the network programs", try_metadata, EPERM, false },

@@ -180,7 +180,10 @@ static int names_decode(const char *names, struct event *event)
 	if (r < 0)
 		return r;
 	memcpy(out, names, raw->unix_len);
+	/* A path counts its final NUL; an abstract name begins with one and ends as it likes. */
 	event->unix_name = (struct event_bytes){ raw->unix_len ? out : NULL, raw->unix_len };
+	if (raw->unix_len && *out && !out[raw->unix_len - 1])
+		event->unix_name.n--;
 	path_root(event);
 	return 0;
 }
