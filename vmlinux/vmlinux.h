@@ -74,8 +74,14 @@ struct super_block {
 	void *s_fs_info;
 };
 
+struct inode_operations {
+	void *create;
+	void *mknod;
+};
+
 struct inode {
 	__u16 i_mode;
+	const struct inode_operations *i_op;
 	struct super_block *i_sb;
 	unsigned long i_ino;
 	__u32 i_rdev;

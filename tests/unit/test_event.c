@@ -683,6 +683,8 @@ static void check_round_trip(const char *bytes, size_t n)
 	record.raw.unix_len = names_add(bytes, n);
 	root = decode_and_write();
 	text = text_at(root, "net", "unix");
+	if (bytes[0] && !bytes[n - 1]) /* the NUL that ends a path is no part of it */
+		n--;
 	assert_int_equal(unescape(text, back), n);
 	assert_memory_equal(back, bytes, n);
 	json_decref(root);
