@@ -345,7 +345,8 @@ static __always_inline bool directory_grows(const struct path *dir)
 {
 	const struct dentry *dentry = dir->dentry;
 
-	return BPF_CORE_READ(dentry, d_inode, i_op, create) || BPF_CORE_READ(dentry, d_inode, i_op, mknod);
+	return BPF_CORE_READ(dentry, d_inode, i_op, create) ||
+	       BPF_CORE_READ(dentry, d_inode, i_op, mknod);
 }
 
 SEC("lsm/path_mknod")

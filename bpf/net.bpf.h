@@ -299,8 +299,8 @@ static __always_inline bool fence_of_socket(struct fctx *f, struct bpf_sock *sk)
  * Does the socket that would receive at this address belong to the fence? sport and saddr4 (0: the loopback address)
  * are the sender's, in network order: a connected datagram socket receives from its peer only.
  */
-static __always_inline bool listener_own(void *ctx, const struct fctx *f, const struct detail *d, __u32 saddr4,
-					 __u16 sport)
+static __always_inline bool listener_own(void *ctx, const struct fctx *f, const struct detail *d,
+					 __u32 saddr4, __u16 sport)
 {
 	struct bpf_sock_tuple tuple = {};
 	struct cordon_sock *mark;
@@ -529,7 +529,8 @@ int net_egress(struct __sk_buff *skb)
 	if (packet_read(skb, &d, &saddr4, &sport)) {
 		net_judge(&f, &d);
 		if (d.rule == CORDON_RULE_NET_LOOPBACK_OK && d.proto == DECIDE_UDP &&
-		    f.policy->loopback == CORDON_LOOPBACK_FENCE && !listener_own(skb, &f, &d, saddr4, sport))
+		    f.policy->loopback == CORDON_LOOPBACK_FENCE &&
+		    !listener_own(skb, &f, &d, saddr4, sport))
 			d.rule = CORDON_RULE_NET_LOOPBACK;
 	} else {
 		d.rule = net_class(&d.addr) & DECIDE_IS_METADATA ? CORDON_RULE_NET_METADATA

@@ -224,8 +224,8 @@ DECIDE_INLINE int decide_is_device(__u32 mode)
 /* May this device node be opened, for reading, writing or ioctls alone? */
 DECIDE_INLINE __u32 decide_device(__u32 mode, __u32 rdev)
 {
-	return decide_device_needed(mode, rdev) ? CORDON_RULE_FILES_DEVICE_OK :
-						  CORDON_RULE_FILES_DEVICE;
+	return decide_device_needed(mode, rdev) ? CORDON_RULE_FILES_DEVICE_OK
+						: CORDON_RULE_FILES_DEVICE;
 }
 
 /*

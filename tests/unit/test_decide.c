@@ -249,7 +249,8 @@ static void writing_needs_a_root(void **state)
 	for (__u32 flags = 0; flags < 8; flags++) {
 		assert_int_equal(decide_allows(decide_write(flags, 0)), flags & CORDON_ROOT_WRITE);
 		assert_true(decide_allows(decide_write(flags, DECIDE_SB_NOUSER)));
-		assert_int_equal(decide_allows(decide_read(flags)), !(flags & CORDON_ROOT_READ_DENY));
+		assert_int_equal(decide_allows(decide_read(flags)),
+				 !(flags & CORDON_ROOT_READ_DENY));
 	}
 	/* A walk that did not end proves nothing. */
 	assert_false(decide_allows(decide_write(DECIDE_ROOT_UNKNOWN, 0)));

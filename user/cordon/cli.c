@@ -17,7 +17,7 @@
 #include <string.h>
 
 #define LONG_BASE 256 /* getopt_long answers LONG_BASE + row; below it are letters */
-#define ROW_HELP  CLI_OPTIONS_MAX
+#define ROW_HELP CLI_OPTIONS_MAX
 
 static const char *current_verb; /* for messages; NULL before one is known */
 

@@ -98,7 +98,7 @@ int cli_check_verb(const struct cli_verb *verb, FILE *out); /* the same for one 
 
 /* cli_doc.c: everything that is generated from the rows. */
 #define CLI_OPTIONS_MAX 48 /* rows of one verb */
-#define CLI_SHELLS	"bash|zsh|fish"
+#define CLI_SHELLS "bash|zsh|fish"
 void cli_print_usage(FILE *out, const struct cli_verb *verb);
 void cli_print_help(FILE *out); /* of cordon itself */
 void cli_print_verb_help(FILE *out, const struct cli_verb *verb);

@@ -15,7 +15,7 @@
 #define CORDON_VERSION "0.1.0"
 #endif
 
-#define HELP_WIDTH  80
+#define HELP_WIDTH 80
 #define HELP_COLUMN 28
 
 static const char about[] = "Cordon keeps an AI agent inside a boundary that the kernel holds: a "

@@ -30,8 +30,8 @@ struct attach_options {
 static const struct cli_option attach_option_rows[] = {
 	{ 0, "cgroup", CLI_STRING, offsetof(struct attach_options, cgroup), "PATH",
 	  "the cgroup (v2), by its path below the mount or absolute", 0, 0, NULL },
-	{ 0, "pid", CLI_UINT, offsetof(struct attach_options, pid), "PID", "the cgroup that this process is in", 1,
-	  INT_MAX, NULL },
+	{ 0, "pid", CLI_UINT, offsetof(struct attach_options, pid), "PID",
+	  "the cgroup that this process is in", 1, INT_MAX, NULL },
 	{ 0, "container", CLI_STRING, offsetof(struct attach_options, container), "ID",
 	  "a running container of podman or docker, by id or name", 0, 0, NULL },
 	SETUP_OPTIONS(SETUP),
@@ -71,7 +71,8 @@ static int attach_find(struct attach *a, struct error *error)
 	if (!!o->cgroup + !!o->pid + !!o->container != 1)
 		return error_set(error, EINVAL, "give one of --cgroup, --pid and --container");
 	if (o->container) {
-		err = host_container_pid(o->container, &a->pid, a->setup.container, sizeof(a->setup.container), error);
+		err = host_container_pid(o->container, &a->pid, a->setup.container,
+					 sizeof(a->setup.container), error);
 		a->setup.own_root = true;
 	} else if (o->pid) {
 		a->pid = o->pid;
@@ -86,7 +87,9 @@ static int attach_find(struct attach *a, struct error *error)
 		enum host_cgroup_layout layout = host_cgroup_find(mount);
 
 		if (layout != HOST_CGROUP_V2 && layout != HOST_CGROUP_HYBRID)
-			return error_set(error, ENOTSUP, "no cgroup v2 mount: mount -t cgroup2 none /sys/fs/cgroup");
+			return error_set(
+				error, ENOTSUP,
+				"no cgroup v2 mount: mount -t cgroup2 none /sys/fs/cgroup");
 		if (snprintf(path, sizeof(path), "%s/%s", mount, o->cgroup) >= (int)sizeof(path))
 			return error_set(error, ENAMETOOLONG, "--cgroup: too long");
 	}
@@ -168,8 +171,8 @@ static int attach_run(struct attach *a, struct error *error)
 	shared = !err && !a->setup.own_root;
 	if (!err)
 		err = stream_open(&a->stream, a->options->setup.events, a->options->setup.format,
-				  shared ? a->setup.policy->workdir : NULL, shared ? a->setup.policy->write.v : NULL,
-				  error);
+				  shared ? a->setup.policy->workdir : NULL,
+				  shared ? a->setup.policy->write.v : NULL, error);
 	if (!err)
 		err = enforce_open(&a->setup.report, a->setup.degraded, &a->enforce, error);
 	if (!err)
@@ -227,10 +230,13 @@ const struct cli_verb cli_verb_attach = {
 	.name = "attach",
 	.summary = "put a fence around a cgroup or container that runs",
 	.arguments = "",
-	.text = "Fences every task of the cgroup, and every one that enters it, and streams events until it is "
-		"interrupted, which detaches, or until the cgroup is empty. Prints the id of the fence. Paths of the "
+	.text = "Fences every task of the cgroup, and every one that enters it, and streams events "
+		"until it is "
+		"interrupted, which detaches, or until the cgroup is empty. Prints the id of the "
+		"fence. Paths of the "
 		"policy are those that the fenced tasks see.\n\n"
-		"The tasks are frozen for the moment in which the fence is put around them. Descriptors and sockets "
+		"The tasks are frozen for the moment in which the fence is put around them. "
+		"Descriptors and sockets "
 		"that they opened before stay open.\n\n"
 		"If cordon itself is killed, the tasks stay fenced until they end.",
 	.options = attach_option_rows,

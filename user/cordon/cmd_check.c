@@ -19,15 +19,15 @@ struct check_options {
 };
 
 static const struct cli_option check_option_rows[] = {
-	{'w', "workdir", CLI_STRING, offsetof(struct check_options, workdir), "WORKDIR",
-	 "check as run -w WORKDIR would: it takes the place of files.workdir", 0, 0, NULL},
-	{0, "no-paths", CLI_FLAG, offsetof(struct check_options, no_paths), NULL,
-	 "do not look whether the paths exist on this host", 0, 0, NULL},
-	{0, "json", CLI_FLAG, offsetof(struct check_options, json), NULL,
-	 "print one JSON object per policy on stdout", 0, 0, NULL},
-	{0, "print-keys", CLI_FLAG, offsetof(struct check_options, print_keys), NULL,
-	 "print the table of keys in Markdown and do nothing else", 0, 0, NULL},
-	{0, NULL, CLI_FLAG, 0, NULL, NULL, 0, 0, NULL},
+	{ 'w', "workdir", CLI_STRING, offsetof(struct check_options, workdir), "WORKDIR",
+	  "check as run -w WORKDIR would: it takes the place of files.workdir", 0, 0, NULL },
+	{ 0, "no-paths", CLI_FLAG, offsetof(struct check_options, no_paths), NULL,
+	  "do not look whether the paths exist on this host", 0, 0, NULL },
+	{ 0, "json", CLI_FLAG, offsetof(struct check_options, json), NULL,
+	  "print one JSON object per policy on stdout", 0, 0, NULL },
+	{ 0, "print-keys", CLI_FLAG, offsetof(struct check_options, print_keys), NULL,
+	  "print the table of keys in Markdown and do nothing else", 0, 0, NULL },
+	{ 0, NULL, CLI_FLAG, 0, NULL, NULL, 0, 0, NULL },
 };
 
 /* What came of one policy. */
@@ -107,7 +107,7 @@ static int check_file(const struct check_options *options, const char *path)
 		/* A policy without workdir is right: it is made for `run -w`. */
 		.need_workdir = false,
 	};
-	struct outcome outcome = {.path = path};
+	struct outcome outcome = { .path = path };
 	int code = EXIT_OK;
 
 	outcome_find(&outcome, &policy_options);

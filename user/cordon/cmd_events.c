@@ -21,10 +21,10 @@
 #include "cordon/cli.h"
 #include "event/event.h"
 
-#define NS_PER_S	  1000000000ULL
-#define FOLLOW_POLL_MS	  500 /* how late a replaced file is noticed */
-#define FOLLOW_BLIND_MS	  100 /* the same for new lines where inotify is not to be had */
-#define MALFORMED_REPORTS 20  /* then they are only counted */
+#define NS_PER_S 1000000000ULL
+#define FOLLOW_POLL_MS 500   /* how late a replaced file is noticed */
+#define FOLLOW_BLIND_MS 100  /* the same for new lines where inotify is not to be had */
+#define MALFORMED_REPORTS 20 /* then they are only counted */
 
 struct events_options {
 	bool follow;

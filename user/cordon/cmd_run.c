@@ -31,7 +31,8 @@ struct run_options {
 static const struct cli_option run_option_rows[] = {
 	SETUP_OPTIONS(SETUP),
 	{ 'u', "user", CLI_STRING, offsetof(struct run_options, user), "USER",
-	  "run as this user, or as `caller`: who called sudo; default: as cordon itself", 0, 0, NULL },
+	  "run as this user, or as `caller`: who called sudo; default: as cordon itself", 0, 0,
+	  NULL },
 	{ 0, NULL, CLI_FLAG, 0, NULL, NULL, 0, 0, NULL },
 };
 
@@ -178,9 +179,11 @@ static void run_exit_event(struct run *run)
 	char detail[80];
 
 	if (WIFSIGNALED(run->status))
-		snprintf(detail, sizeof(detail), "the command was ended by signal %d", WTERMSIG(run->status));
+		snprintf(detail, sizeof(detail), "the command was ended by signal %d",
+			 WTERMSIG(run->status));
 	else
-		snprintf(detail, sizeof(detail), "the command exited with %d", WEXITSTATUS(run->status));
+		snprintf(detail, sizeof(detail), "the command exited with %d",
+			 WEXITSTATUS(run->status));
 	stream_emit(&run->stream, CORDON_OP_EXIT, status_code(run->status), detail);
 }
 
@@ -207,9 +210,9 @@ static void run_drop(struct run *run)
 
 static int exec_code(int err)
 {
-	return err == -ENOENT ? EXIT_RUN_NOT_FOUND :
-	       err == -EACCES || err == -ENOEXEC ? EXIT_RUN_NOT_EXECUTABLE :
-						   EXIT_RUN_FAILED;
+	return err == -ENOENT			   ? EXIT_RUN_NOT_FOUND
+	       : err == -EACCES || err == -ENOEXEC ? EXIT_RUN_NOT_EXECUTABLE
+						   : EXIT_RUN_FAILED;
 }
 
 static int run_command(struct run *run, char **argv, struct error *error)
@@ -217,8 +220,9 @@ static int run_command(struct run *run, char **argv, struct error *error)
 	int err = setup_prepare(&run->setup, &run->options->setup, error);
 
 	if (!err)
-		err = stream_open(&run->stream, run->options->setup.events, run->options->setup.format,
-				  run->setup.workdir, run->setup.policy->write.v, error);
+		err = stream_open(&run->stream, run->options->setup.events,
+				  run->options->setup.format, run->setup.workdir,
+				  run->setup.policy->write.v, error);
 	if (!err)
 		err = enforce_open(&run->setup.report, run->setup.degraded, &run->enforce, error);
 	if (!err)
@@ -260,13 +264,19 @@ const struct cli_verb cli_verb_run = {
 	.name = "run",
 	.summary = "run a command inside a fence",
 	.arguments = "COMMAND [ARG...]",
-	.text = "Runs COMMAND in a fence of its own: it reaches the gateway and nothing else, changes files in the "
-		"workdir and nowhere else, and what it tries beyond that is denied by the kernel and reported. The "
-		"fence is proved from inside before COMMAND starts; a host that cannot enforce it is refused.\n\n"
-		"Without --policy nothing is reachable. The workdir is the one of the policy, or --workdir, or the "
-		"current directory. /tmp and /dev/shm are empty and private. The environment is what the policy "
+	.text = "Runs COMMAND in a fence of its own: it reaches the gateway and nothing else, "
+		"changes files in the "
+		"workdir and nowhere else, and what it tries beyond that is denied by the kernel "
+		"and reported. The "
+		"fence is proved from inside before COMMAND starts; a host that cannot enforce it "
+		"is refused.\n\n"
+		"Without --policy nothing is reachable. The workdir is the one of the policy, or "
+		"--workdir, or the "
+		"current directory. /tmp and /dev/shm are empty and private. The environment is "
+		"what the policy "
 		"passes and sets; descriptors beyond 0, 1 and 2 are closed.\n\n"
-		"The exit code is COMMAND's (128+N when signal N ended it), 125 when cordon failed before it started, "
+		"The exit code is COMMAND's (128+N when signal N ended it), 125 when cordon failed "
+		"before it started, "
 		"126 when it could not be executed, 127 when it was not found.",
 	.options = run_option_rows,
 	.options_size = sizeof(struct run_options),

@@ -17,7 +17,8 @@ static int setup_host(struct setup *setup, bool degraded, struct error *error)
 	int err;
 
 	if (geteuid())
-		return error_set(error, EPERM, "must be root: a fence takes CAP_SYS_ADMIN and CAP_BPF; use sudo");
+		return error_set(error, EPERM,
+				 "must be root: a fence takes CAP_SYS_ADMIN and CAP_BPF; use sudo");
 	host_probe(&setup->report);
 	err = host_report_refuse(&setup->report, error);
 	if (!err)
@@ -38,7 +39,8 @@ static int identity_check(const char *option, const char *value, struct error *e
 		return error_set(error, EINVAL, "--%s: 1 to 128 characters", option);
 	for (const char *c = value; *c; c++)
 		if (!isgraph((unsigned char)*c))
-			return error_set(error, EINVAL, "--%s: only visible ASCII characters", option);
+			return error_set(error, EINVAL, "--%s: only visible ASCII characters",
+					 option);
 	return 0;
 }
 
@@ -50,8 +52,10 @@ static int workdir_resolve(struct setup *setup, const char *workdir, bool need, 
 		return error_set(error, errno, "the current directory is gone: give --workdir");
 	if (workdir && setup->attach) {
 		if (workdir[0] != '/')
-			return error_set(error, EINVAL, "--workdir %s: must be absolute, as the fenced tasks see it",
-					 workdir);
+			return error_set(
+				error, EINVAL,
+				"--workdir %s: must be absolute, as the fenced tasks see it",
+				workdir);
 		snprintf(path, sizeof(path), "%s", workdir);
 	} else if (workdir && !realpath(workdir, path)) {
 		return error_set(error, errno, "--workdir %s: %s", workdir, strerror(errno));
@@ -77,9 +81,11 @@ static int policy_read(struct setup *setup, const struct setup_options *options,
 	if (options->policy)
 		err = policy_load(options->policy, &how, &setup->policy, &faults);
 	else
-		err = policy_parse(default_policy, sizeof(default_policy) - 1, &how, &setup->policy, &faults);
+		err = policy_parse(default_policy, sizeof(default_policy) - 1, &how, &setup->policy,
+				   &faults);
 	if (faults.n) {
-		policy_faults_print(&faults, options->policy ? options->policy : "(no policy)", stderr);
+		policy_faults_print(&faults, options->policy ? options->policy : "(no policy)",
+				    stderr);
 		error_set(error, EINVAL, "the policy has faults; `cordon check` shows the same");
 	} else if (err) {
 		error_set(error, -err, "%s: %s", options->policy, strerror(-err));
@@ -89,7 +95,8 @@ static int policy_read(struct setup *setup, const struct setup_options *options,
 }
 
 /* The workdir: --workdir, else the policy's, else, for a policy that has none, the current directory. */
-static int setup_policy(struct setup *setup, const struct setup_options *options, struct error *error)
+static int setup_policy(struct setup *setup, const struct setup_options *options,
+			struct error *error)
 {
 	int err = workdir_resolve(setup, options->workdir, false, error);
 
@@ -104,7 +111,8 @@ static int setup_policy(struct setup *setup, const struct setup_options *options
 	if (!err && !setup->workdir && setup->policy->workdir)
 		err = workdir_resolve(setup, setup->policy->workdir, true, error);
 	if (!err && setup->attach && !setup->policy->workdir)
-		err = error_set(error, EINVAL, "no workdir: give --workdir, or files.workdir in the policy");
+		err = error_set(error, EINVAL,
+				"no workdir: give --workdir, or files.workdir in the policy");
 	if (err)
 		return err;
 	if (options->audit)
@@ -121,7 +129,9 @@ static int setup_policy(struct setup *setup, const struct setup_options *options
 int setup_prepare(struct setup *setup, const struct setup_options *options, struct error *error)
 {
 	size_t ring = options->ring_bytes;
-	int err = ring & (ring - 1) ? error_set(error, EINVAL, "--ring-size: must be a power of two") : 0;
+	int err = ring & (ring - 1)
+			  ? error_set(error, EINVAL, "--ring-size: must be a power of two")
+			  : 0;
 
 	if (!err)
 		err = identity_check("task", options->task, error);
@@ -157,10 +167,11 @@ void setup_announce(const struct setup *setup, struct stream *stream, const stru
 			 setup->policy->workdir ? setup->policy->workdir : "none");
 
 	for (size_t i = 0; i < setup->policy->labels.n && n < (int)sizeof(detail); i++)
-		n += snprintf(detail + n, sizeof(detail) - n, "%s %s", i ? "," : "; labels", setup->policy->labels.v[i]);
+		n += snprintf(detail + n, sizeof(detail) - n, "%s %s", i ? "," : "; labels",
+			      setup->policy->labels.v[i]);
 	stream_emit(stream, CORDON_OP_START, 0, detail);
-	snprintf(detail, sizeof(detail), "%u attempts from inside were denied; attached as %s", proved,
-		 enforce_attach_type(enforce));
+	snprintf(detail, sizeof(detail), "%u attempts from inside were denied; attached as %s",
+		 proved, enforce_attach_type(enforce));
 	stream_emit(stream, CORDON_OP_ENFORCING, proved, detail);
 }
 

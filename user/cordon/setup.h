@@ -21,24 +21,42 @@ struct setup_options {
 };
 
 /* Rows for a verb whose options struct holds a setup_options; at(member) is the offset in that struct. */
-#define SETUP_OPTIONS(at)                                                                                 \
-	{ 'p', "policy", CLI_STRING, at(policy), "POLICY", "policy file; without it nothing is reachable", \
-	  0, 0, NULL },                                                                                   \
-	{ 'w', "workdir", CLI_STRING, at(workdir), "DIR", "the writable directory; overrides the policy", 0, 0, \
-	  NULL },                                                                                         \
-	{ 0, "task", CLI_STRING, at(task), "ID", "task id, for events and the gateway", 0, 0, NULL },      \
-	{ 0, "tenant", CLI_STRING, at(tenant), "TENANT", "tenant that the fence belongs to", 0, 0, NULL }, \
-	{ 0, "subject", CLI_STRING, at(subject), "USER", "the user on whose behalf the agent acts", 0, 0,  \
-	  NULL },                                                                                         \
-	{ 'e', "events", CLI_STRING, at(events), "FILE", "append events to FILE; - is standard output", 0, 0, \
-	  NULL },                                                                                         \
-	{ 'o', "format", CLI_STRING, at(format), "FORMAT", "json or text; default json, on a terminal text", 0, \
-	  0, NULL },                                                                                      \
-	{ 0, "ring-size", CLI_SIZE, at(ring_bytes), "BYTES", "ring buffer of this fence, a power of two",  \
-	  ENFORCE_RING_MIN, ENFORCE_RING_MAX, "1M" },                                                     \
-	{ 0, "audit", CLI_FLAG, at(audit), NULL, "allow what the policy denies, but report it", 0, 0, NULL }, \
-	{ 0, "degraded", CLI_FLAG, at(degraded), NULL, "enforce the network part alone where the rest cannot be", \
-	  0, 0, NULL }
+#define SETUP_OPTIONS(at)                                                                            \
+	{ 'p',	      "policy", CLI_STRING,                                                          \
+	  at(policy), "POLICY", "policy file; without it nothing is reachable",                      \
+	  0,	      0,	NULL },                                                              \
+		{ 'w',	       "workdir", CLI_STRING,                                                \
+		  at(workdir), "DIR",	  "the writable directory; overrides the policy",            \
+		  0,	       0,	  NULL },                                                    \
+		{ 0, "task", CLI_STRING, at(task), "ID", "task id, for events and the gateway",      \
+		  0, 0,	     NULL },                                                                 \
+		{ 0, "tenant", CLI_STRING, at(tenant), "TENANT", "tenant that the fence belongs to", \
+		  0, 0,	       NULL },                                                               \
+		{ 0,	       "subject", CLI_STRING,                                                \
+		  at(subject), "USER",	  "the user on whose behalf the agent acts",                 \
+		  0,	       0,	  NULL },                                                    \
+		{ 'e',	      "events", CLI_STRING,                                                  \
+		  at(events), "FILE",	"append events to FILE; - is standard output",               \
+		  0,	      0,	NULL },                                                      \
+		{ 'o',	      "format", CLI_STRING,                                                  \
+		  at(format), "FORMAT", "json or text; default json, on a terminal text",            \
+		  0,	      0,	NULL },                                                      \
+		{ 0,                                                                                 \
+		  "ring-size",                                                                       \
+		  CLI_SIZE,                                                                          \
+		  at(ring_bytes),                                                                    \
+		  "BYTES",                                                                           \
+		  "ring buffer of this fence, a power of two",                                       \
+		  ENFORCE_RING_MIN,                                                                  \
+		  ENFORCE_RING_MAX,                                                                  \
+		  "1M" },                                                                            \
+		{ 0,	     "audit", CLI_FLAG,                                                      \
+		  at(audit), NULL,    "allow what the policy denies, but report it",                 \
+		  0,	     0,	      NULL },                                                        \
+	{                                                                                            \
+		0, "degraded", CLI_FLAG, at(degraded), NULL,                                         \
+			"enforce the network part alone where the rest cannot be", 0, 0, NULL        \
+	}
 
 struct setup {
 	struct host_report report;

@@ -59,24 +59,27 @@ static bool below(const char *file, const char *workdir)
 }
 
 /* May the agent write where the events are to go? Then they would prove nothing. */
-static int destination_check(const char *path, const char *workdir, char *const *writable, struct error *error)
+static int destination_check(const char *path, const char *workdir, char *const *writable,
+			     struct error *error)
 {
 	char file[PATH_MAX];
 	int err = file_path(path, file);
 
 	if (err)
 		return error_set(error, -err, "--events %s: %s", path,
-				 err == -ELOOP ? "a symbolic link to no file; name the file itself" :
-						 strerror(-err));
+				 err == -ELOOP ? "a symbolic link to no file; name the file itself"
+					       : strerror(-err));
 	if (below(file, workdir))
-		return error_set(error, EINVAL,
-				 "--events %s: lies in the workdir, where the agent could change it; "
-				 "name a file outside",
-				 path);
+		return error_set(
+			error, EINVAL,
+			"--events %s: lies in the workdir, where the agent could change it; "
+			"name a file outside",
+			path);
 	for (; writable && *writable; writable++)
 		if (below(file, *writable))
 			return error_set(error, EINVAL,
-					 "--events %s: lies in %s, which the policy makes writable; name a file "
+					 "--events %s: lies in %s, which the policy makes "
+					 "writable; name a file "
 					 "outside",
 					 path, *writable);
 	return 0;
@@ -121,7 +124,8 @@ int stream_open(struct stream *stream, const char *path, const char *format, con
 	return format_set(stream, format, error);
 }
 
-void stream_begin(struct stream *stream, struct enforce_fence *fence, const struct event_context *context)
+void stream_begin(struct stream *stream, struct enforce_fence *fence,
+		  const struct event_context *context)
 {
 	const struct cordon_state *state = enforce_fence_state(fence);
 
@@ -142,7 +146,8 @@ static void stream_write(struct stream *stream, const struct event *event)
 		err = -errno;
 	if (err) {
 		stream->failed = true;
-		cli_fail(0, "events can no longer be written: %s; the fence goes on", strerror(-err));
+		cli_fail(0, "events can no longer be written: %s; the fence goes on",
+			 strerror(-err));
 	}
 }
 
@@ -154,12 +159,13 @@ static uint64_t number_take(struct stream *stream)
 static void stream_gap(struct stream *stream, const struct event_gap *gap)
 {
 	struct event_gap more;
-	struct event *event = malloc(sizeof(*event)); /* stream->event may hold the one that follows */
+	struct event *event =
+		malloc(sizeof(*event)); /* stream->event may hold the one that follows */
 
 	if (!event)
 		return;
-	event_make_gap(event, enforce_fence_info(stream->fence), enforce_fence_policy(stream->fence),
-		       number_take(stream), gap);
+	event_make_gap(event, enforce_fence_info(stream->fence),
+		       enforce_fence_policy(stream->fence), number_take(stream), gap);
 	stream_write(stream, event);
 	event_tracker_see(&stream->tracker, &event->raw, &more);
 	free(event);
@@ -176,8 +182,8 @@ static void stream_see(struct stream *stream, struct event *event)
 
 void stream_emit(struct stream *stream, enum cordon_op op, int64_t value, const char *detail)
 {
-	event_make(stream->event, op, enforce_fence_info(stream->fence), enforce_fence_policy(stream->fence),
-		   number_take(stream), detail);
+	event_make(stream->event, op, enforce_fence_info(stream->fence),
+		   enforce_fence_policy(stream->fence), number_take(stream), detail);
 	stream->event->value = value;
 	stream->started |= op == CORDON_OP_START;
 	stream_see(stream, stream->event);
@@ -200,9 +206,10 @@ void stream_pump(struct stream *stream, int timeout_ms)
 	struct event_gap gap;
 	int n = enforce_fence_poll(stream->fence, timeout_ms, on_record, stream);
 
-	if (n <= 0 && event_tracker_poll(&stream->tracker, __atomic_load_n(&state->seq, __ATOMIC_RELAXED),
-					 __atomic_load_n(&state->lost, __ATOMIC_RELAXED),
-					 clock_ns(CLOCK_MONOTONIC), &gap))
+	if (n <= 0 &&
+	    event_tracker_poll(&stream->tracker, __atomic_load_n(&state->seq, __ATOMIC_RELAXED),
+			       __atomic_load_n(&state->lost, __ATOMIC_RELAXED),
+			       clock_ns(CLOCK_MONOTONIC), &gap))
 		stream_gap(stream, &gap);
 }
 
@@ -215,7 +222,8 @@ void stream_end(struct stream *stream, const char *detail)
 		if (stream->started)
 			stream_emit(stream, CORDON_OP_END, 0, detail);
 		stream_pump(stream, 0);
-		while (event_tracker_finish(&stream->tracker, enforce_fence_state(stream->fence)->seq, &gap))
+		while (event_tracker_finish(&stream->tracker,
+					    enforce_fence_state(stream->fence)->seq, &gap))
 			stream_gap(stream, &gap);
 		stream->fence = NULL;
 	}

@@ -12,7 +12,7 @@ struct stream {
 	enum event_format format;
 	bool color;
 	bool started; /* the fence has been announced */
-	bool failed; /* a write failed; said once */
+	bool failed;  /* a write failed; said once */
 	struct event_context context;
 	struct enforce_fence *fence; /* borrowed */
 	struct event_tracker tracker;
@@ -29,7 +29,8 @@ int stream_open(struct stream *stream, const char *path, const char *format, con
 		char *const *writable, struct error *error);
 
 /* From now on the events of this fence. context is borrowed. */
-void stream_begin(struct stream *stream, struct enforce_fence *fence, const struct event_context *context);
+void stream_begin(struct stream *stream, struct enforce_fence *fence,
+		  const struct event_context *context);
 
 /* Writes an event of our own, numbered in the fence. */
 void stream_emit(struct stream *stream, enum cordon_op op, int64_t value, const char *detail);

@@ -62,8 +62,8 @@ int enforce_fence_make(struct enforce *enforce, const struct enforce_fence_optio
  * Installs a policy image as the idle generation and flips to it. Roots are resolved as the process `pid` sees
  * them (its root directory); a root that is not there is -ENOENT.
  */
-int enforce_fence_set(struct enforce_fence *fence, const struct image *image, pid_t pid, bool report_allow,
-		      struct error *error);
+int enforce_fence_set(struct enforce_fence *fence, const struct image *image, pid_t pid,
+		      bool report_allow, struct error *error);
 
 /* Marks every task that is in the cgroup already; the caller has frozen it. */
 int enforce_fence_mark_tasks(struct enforce_fence *fence, struct error *error);
@@ -76,13 +76,15 @@ int enforce_fence_check(struct enforce_fence *fence, int pidfd, struct error *er
  * denied, and the kernel's own count must say that it was Cordon who denied it. Also asks the kernel whether the
  * cgroup programs are still in effect. ret_probes: how many attempts were denied.
  */
-int enforce_fence_selftest(struct enforce_fence *fence, unsigned int *ret_probes, struct error *error);
+int enforce_fence_selftest(struct enforce_fence *fence, unsigned int *ret_probes,
+			   struct error *error);
 
 /* Called for each record of the ring buffer, in the order of the ring. */
 typedef void enforce_event_fn(void *context, const void *record, size_t size);
 
 /* Delivers what is there; waits at most timeout_ms for something. Returns the number of records or -errno. */
-int enforce_fence_poll(struct enforce_fence *fence, int timeout_ms, enforce_event_fn *fn, void *context);
+int enforce_fence_poll(struct enforce_fence *fence, int timeout_ms, enforce_event_fn *fn,
+		       void *context);
 
 const struct cordon_fence *enforce_fence_info(const struct enforce_fence *fence);
 const struct cordon_policy *enforce_fence_policy(const struct enforce_fence *fence);

@@ -18,8 +18,8 @@
 
 #include "enforce/internal.h"
 
-static int map_set(struct enforce_fence *fence, enum enforce_map map, const void *key, const void *value,
-		   struct error *error)
+static int map_set(struct enforce_fence *fence, enum enforce_map map, const void *key,
+		   const void *value, struct error *error)
 {
 	if (bpf_map_update_elem(fence->enforce->map[map], key, value, BPF_ANY))
 		return error_set(error, errno, "cannot write a BPF map: %s", strerror(errno));
@@ -38,7 +38,8 @@ static int slot_take(struct enforce_fence *fence, struct error *error)
 		struct cordon_fence other;
 
 		if (bpf_map_lookup_elem(fence->enforce->map[ENFORCE_MAP_fences], &slot, &other))
-			return error_set(error, errno, "cannot read a BPF map: %s", strerror(errno));
+			return error_set(error, errno, "cannot read a BPF map: %s",
+					 strerror(errno));
 		if (other.id >= fence->info.id)
 			fence->info.id = other.id + 1;
 		if (other.id && other.cgroup_id == fence->info.cgroup_id)
@@ -49,9 +50,10 @@ static int slot_take(struct enforce_fence *fence, struct error *error)
 			have_slot = true;
 		}
 	}
-	return have_slot ? 0 :
-			   error_set(error, ENOSPC, "all %d fences of this node are in use; end one",
-				     CORDON_FENCES_MAX);
+	return have_slot
+		       ? 0
+		       : error_set(error, ENOSPC, "all %d fences of this node are in use; end one",
+				   CORDON_FENCES_MAX);
 }
 
 /* The file in /run/cordon that says whose the fence is; locked for as long as this process lives. */
@@ -81,16 +83,19 @@ static int cgroup_attach(struct enforce_fence *fence, struct error *error)
 {
 	char dir[128], path[256];
 
-	snprintf(dir, sizeof(dir), ENFORCE_PIN_DIR "/fence_%llu", (unsigned long long)fence->info.id);
+	snprintf(dir, sizeof(dir), ENFORCE_PIN_DIR "/fence_%llu",
+		 (unsigned long long)fence->info.id);
 	if (mkdir(dir, 0700))
 		return error_set(error, errno, "cannot make %s: %s", dir, strerror(errno));
 	for (int prog = 0; prog < ENFORCE_PROG_fence_mark_all; prog++) {
-		_cleanup_close_ int link = bpf_link_create(fence->enforce->prog[prog], fence->cgroup->fd,
-							   enforce_prog_attach_type(prog), NULL);
+		_cleanup_close_ int link =
+			bpf_link_create(fence->enforce->prog[prog], fence->cgroup->fd,
+					enforce_prog_attach_type(prog), NULL);
 
 		if (link < 0)
-			return error_set(error, errno, "cannot attach %s to %s: %s", enforce_prog_name(prog),
-					 fence->cgroup->path, strerror(errno));
+			return error_set(error, errno, "cannot attach %s to %s: %s",
+					 enforce_prog_name(prog), fence->cgroup->path,
+					 strerror(errno));
 		snprintf(path, sizeof(path), "%s/link_%s", dir, enforce_prog_name(prog));
 		if (bpf_obj_pin(link, path))
 			return error_set(error, errno, "cannot pin %s: %s", path, strerror(errno));
@@ -124,7 +129,8 @@ static int fence_make_locked(struct enforce_fence *fence, size_t ring_bytes, str
 	if (!err)
 		err = cgroup_attach(fence, error);
 	if (!err)
-		err = map_set(fence, ENFORCE_MAP_cgroups, &fence->info.cgroup_id, &fence->slot, error);
+		err = map_set(fence, ENFORCE_MAP_cgroups, &fence->info.cgroup_id, &fence->slot,
+			      error);
 	return err;
 }
 
@@ -159,7 +165,8 @@ int enforce_fence_make(struct enforce *enforce, const struct enforce_fence_optio
 	if (!err) {
 		fence->ring = ring_buffer__new(fence->ring_fd, on_record, fence, NULL);
 		if (!fence->ring)
-			err = error_set(error, errno, "cannot map the ring buffer: %s", strerror(errno));
+			err = error_set(error, errno, "cannot map the ring buffer: %s",
+					strerror(errno));
 	}
 	if (err) {
 		close(TAKE_FD(lock));
@@ -196,8 +203,8 @@ static int roots_open(const struct image *image, int root_fd, int *fds, struct e
 }
 
 /* Enters an object with flags, besides those that it has: two paths may lead to one object. */
-static int root_enter(struct enforce_fence *fence, const struct cordon_object *object, uint32_t generation,
-		      uint32_t tag, uint32_t flags, struct error *error)
+static int root_enter(struct enforce_fence *fence, const struct cordon_object *object,
+		      uint32_t generation, uint32_t tag, uint32_t flags, struct error *error)
 {
 	const struct cordon_root_key key = {
 		.ino = object->ino,
@@ -217,7 +224,8 @@ static int root_enter(struct enforce_fence *fence, const struct cordon_object *o
  * this very object; what it forbids for whatever has its number.
  */
 static int roots_enter(struct enforce_fence *fence, const struct image *image,
-		       const struct cordon_object *objects, struct cordon_policy *policy, struct error *error)
+		       const struct cordon_object *objects, struct cordon_policy *policy,
+		       struct error *error)
 {
 	uint32_t tag = cordon_tag(fence->slot, policy->generation);
 	int err = 0;
@@ -226,17 +234,20 @@ static int roots_enter(struct enforce_fence *fence, const struct image *image,
 		const struct cordon_object *o = &objects[i];
 		uint32_t flags = image_roots(image)[i].flags;
 
-		policy->root_filter[(o->ino / 64) % CORDON_ROOT_FILTER_WORDS] |= 1ULL << (o->ino % 64);
+		policy->root_filter[(o->ino / 64) % CORDON_ROOT_FILTER_WORDS] |= 1ULL
+										 << (o->ino % 64);
 		if (flags & ~CORDON_ROOT_READ_DENY)
-			err = root_enter(fence, o, o->generation, tag, flags & ~CORDON_ROOT_READ_DENY, error);
+			err = root_enter(fence, o, o->generation, tag,
+					 flags & ~CORDON_ROOT_READ_DENY, error);
 		if (!err && flags & CORDON_ROOT_READ_DENY)
-			err = root_enter(fence, o, CORDON_GENERATION_ANY, tag, CORDON_ROOT_READ_DENY, error);
+			err = root_enter(fence, o, CORDON_GENERATION_ANY, tag,
+					 CORDON_ROOT_READ_DENY, error);
 	}
 	return err;
 }
 
-static int nets_enter(struct enforce_fence *fence, const struct image *image, const struct cordon_policy *policy,
-		      struct error *error)
+static int nets_enter(struct enforce_fence *fence, const struct image *image,
+		      const struct cordon_policy *policy, struct error *error)
 {
 	int err = 0;
 
@@ -282,8 +293,8 @@ static int roots_resolve(struct enforce_fence *fence, const struct image *image,
 	return err;
 }
 
-int enforce_fence_set(struct enforce_fence *fence, const struct image *image, pid_t pid, bool report_allow,
-		      struct error *error)
+int enforce_fence_set(struct enforce_fence *fence, const struct image *image, pid_t pid,
+		      bool report_allow, struct error *error)
 {
 	struct cordon_policy policy = image->policy;
 	struct cordon_fence info = fence->info;
@@ -314,9 +325,9 @@ int enforce_fence_set(struct enforce_fence *fence, const struct image *image, pi
 
 int enforce_fence_mark_tasks(struct enforce_fence *fence, struct error *error)
 {
-	return fence->info.degraded ?
-		       0 :
-		       enforce_iterate(fence->enforce->prog[ENFORCE_PROG_fence_mark_all], error);
+	return fence->info.degraded
+		       ? 0
+		       : enforce_iterate(fence->enforce->prog[ENFORCE_PROG_fence_mark_all], error);
 }
 
 int enforce_fence_check(struct enforce_fence *fence, int pidfd, struct error *error)
@@ -328,7 +339,8 @@ int enforce_fence_check(struct enforce_fence *fence, int pidfd, struct error *er
 	if (bpf_map_lookup_elem(fence->enforce->map[ENFORCE_MAP_tasks], &pidfd, &task) ||
 	    task.fence_id != fence->info.id)
 		return error_set(error, EXFULL,
-				 "a process in the cgroup is not marked as fenced; the identity programs do not "
+				 "a process in the cgroup is not marked as fenced; the identity "
+				 "programs do not "
 				 "fire on this kernel");
 	return 0;
 }
@@ -346,7 +358,8 @@ static void fence_unmark(struct enforce_fence *fence)
 
 /* --- the rest ----------------------------------------------------------------------------------------------- */
 
-int enforce_fence_poll(struct enforce_fence *fence, int timeout_ms, enforce_event_fn *fn, void *context)
+int enforce_fence_poll(struct enforce_fence *fence, int timeout_ms, enforce_event_fn *fn,
+		       void *context)
 {
 	int n;
 
@@ -383,7 +396,8 @@ void enforce_fence_end(struct enforce_fence *fence)
 	if (fence->info.id) {
 		if (fence->info.attached) {
 			/* Nobody enters any more; then who is inside is set free; twice, for a fork in between. */
-			bpf_map_delete_elem(fence->enforce->map[ENFORCE_MAP_cgroups], &fence->info.cgroup_id);
+			bpf_map_delete_elem(fence->enforce->map[ENFORCE_MAP_cgroups],
+					    &fence->info.cgroup_id);
 			fence_unmark(fence);
 			fence_unmark(fence);
 		}

@@ -16,8 +16,7 @@ enum enforce_map { ENFORCE_MAPS(ENFORCE_X) ENFORCE_MAP_COUNT };
 /* The programs that are run or attached by their pins. */
 #define CORDON_X(program, type) ENFORCE_PROG_##program,
 enum enforce_prog {
-	CORDON_CGROUP_HOOKS(CORDON_X)
-	ENFORCE_PROG_fence_mark_all,
+	CORDON_CGROUP_HOOKS(CORDON_X) ENFORCE_PROG_fence_mark_all,
 	ENFORCE_PROG_fence_unmark_all,
 	ENFORCE_PROG_fence_resolve,
 	ENFORCE_PROG_COUNT
@@ -65,8 +64,8 @@ int enforce_run_path(char *path, size_t size, uint64_t fence_id);
 void enforce_slot_free(struct enforce *enforce, uint32_t slot); /* with the lock held */
 
 /* resolve.c: the kernel's view of open descriptors; objects[i] belongs to fds[i]. */
-int enforce_resolve(struct enforce *enforce, const int *fds, size_t n, struct cordon_object *objects,
-		    struct error *error);
+int enforce_resolve(struct enforce *enforce, const int *fds, size_t n,
+		    struct cordon_object *objects, struct error *error);
 int enforce_iterate(int prog_fd, struct error *error); /* runs an iterator program to its end */
 
 #endif

@@ -47,7 +47,9 @@ const char *enforce_prog_name(enum enforce_prog prog)
 #define CORDON_X(program, type) #program,
 		CORDON_CGROUP_HOOKS(CORDON_X)
 #undef CORDON_X
-		"fence_mark_all", "fence_unmark_all", "fence_resolve",
+			"fence_mark_all",
+		"fence_unmark_all",
+		"fence_resolve",
 	};
 
 	return names[prog];
@@ -120,13 +122,15 @@ static int check_rows(const struct bpf_object *object, struct error *error)
 
 		for (size_t j = 0; j < ARRAY_SIZE(lsm_rows); j++)
 			if (!strcmp(lsm_rows[i].hook, lsm_rows[j].hook))
-				n += bpf_program__autoload(
-					bpf_object__find_program_by_name(object, lsm_rows[j].program));
+				n += bpf_program__autoload(bpf_object__find_program_by_name(
+					object, lsm_rows[j].program));
 		if (n != 1 && !(n == 0 && lsm_rows[i].optional))
-			return error_set(error, ENOTSUP,
-					 "this kernel's hook %s has %s; use a kernel of the tested list, "
-					 "or --degraded",
-					 lsm_rows[i].hook, n ? "two fitting programs" : "no fitting program");
+			return error_set(
+				error, ENOTSUP,
+				"this kernel's hook %s has %s; use a kernel of the tested list, "
+				"or --degraded",
+				lsm_rows[i].hook,
+				n ? "two fitting programs" : "no fitting program");
 	}
 	return 0;
 }
@@ -138,18 +142,22 @@ static int choose(struct bpf_object *object, const struct enforce_meta *meta, st
 
 	if (!btf)
 		return error_set(error, ENOTSUP,
-				 "/sys/kernel/btf/vmlinux cannot be read; use a kernel with CONFIG_DEBUG_INFO_BTF");
+				 "/sys/kernel/btf/vmlinux cannot be read; use a kernel with "
+				 "CONFIG_DEBUG_INFO_BTF");
 	for (size_t i = 0; !err && i < ARRAY_SIZE(lsm_rows); i++)
 		err = choose_row(&lsm_rows[i], object, btf, meta, error);
 	for (size_t i = 0; !err && meta->degraded && i < ARRAY_SIZE(trace_rows); i++)
-		bpf_program__set_autoload(bpf_object__find_program_by_name(object, trace_rows[i]), false);
+		bpf_program__set_autoload(bpf_object__find_program_by_name(object, trace_rows[i]),
+					  false);
 	btf__free(btf);
 	return err ? err : meta->degraded ? 0 : check_rows(object, error);
 }
 
 static int pin_path(char *path, size_t size, const char *kind, const char *name)
 {
-	return snprintf(path, size, "%s/%s%s", ENFORCE_PIN_DIR, kind, name) < (int)size ? 0 : -ENAMETOOLONG;
+	return snprintf(path, size, "%s/%s%s", ENFORCE_PIN_DIR, kind, name) < (int)size
+		       ? 0
+		       : -ENAMETOOLONG;
 }
 
 /* Attaches one program everywhere (LSM, tracepoint) and pins the link. */
@@ -193,7 +201,8 @@ static int pin_maps_progs(struct bpf_object *object, struct error *error)
 	for (size_t i = 0; !err && i < ARRAY_SIZE(maps); i++)
 		err = pin_fd(bpf_object__find_map_fd_by_name(object, maps[i]), "", maps[i], error);
 	for (int i = 0; !err && i < ENFORCE_PROG_COUNT; i++)
-		err = pin_fd(bpf_program__fd(bpf_object__find_program_by_name(object, enforce_prog_name(i))),
+		err = pin_fd(bpf_program__fd(bpf_object__find_program_by_name(
+				     object, enforce_prog_name(i))),
 			     "prog_", enforce_prog_name(i), error);
 	return err;
 }
@@ -201,12 +210,13 @@ static int pin_maps_progs(struct bpf_object *object, struct error *error)
 /* Pinned last: that it is there says that all is there. */
 static int pin_meta(const struct enforce_meta *meta, struct error *error)
 {
-	_cleanup_close_ int fd =
-		bpf_map_create(BPF_MAP_TYPE_ARRAY, "cordon_meta", sizeof(uint32_t), sizeof(*meta), 1, NULL);
+	_cleanup_close_ int fd = bpf_map_create(BPF_MAP_TYPE_ARRAY, "cordon_meta", sizeof(uint32_t),
+						sizeof(*meta), 1, NULL);
 	uint32_t zero = 0;
 
 	if (fd < 0 || bpf_map_update_elem(fd, &zero, meta, BPF_ANY))
-		return error_set(error, errno, "cannot make the map cordon_meta: %s", strerror(errno));
+		return error_set(error, errno, "cannot make the map cordon_meta: %s",
+				 strerror(errno));
 	return pin_fd(fd, "", "cordon_meta", error);
 }
 
@@ -229,7 +239,8 @@ static int load_here(const struct enforce_meta *meta, struct error *error)
 	struct cordon_bpf *skel;
 	int err;
 
-	LIBBPF_OPTS(bpf_object_open_opts, opts, .kernel_log_level = getenv("CORDON_LIBBPF_DEBUG") ? 4 : 0);
+	LIBBPF_OPTS(bpf_object_open_opts, opts,
+		    .kernel_log_level = getenv("CORDON_LIBBPF_DEBUG") ? 4 : 0);
 
 	libbpf_set_print(keep_warning);
 	skel = cordon_bpf__open_opts(&opts);
@@ -240,8 +251,8 @@ static int load_here(const struct enforce_meta *meta, struct error *error)
 	if (!err) {
 		err = cordon_bpf__load(skel);
 		if (err)
-			error_set(error, -err, "the kernel refused a program (%s): %s", strerror(-err),
-				  last_warning);
+			error_set(error, -err, "the kernel refused a program (%s): %s",
+				  strerror(-err), last_warning);
 	}
 	if (!err)
 		err = pin_maps_progs(skel->obj, error);
@@ -282,6 +293,8 @@ int enforce_load(const struct enforce_meta *meta, struct error *error)
 	if (WIFEXITED(status) && !WEXITSTATUS(status))
 		return 0;
 	if (!child_error.text[0])
-		snprintf(child_error.text, sizeof(child_error.text), "the loader died (status %d)", status);
-	return error_set(error, WIFEXITED(status) ? WEXITSTATUS(status) : EIO, "%s", child_error.text);
+		snprintf(child_error.text, sizeof(child_error.text), "the loader died (status %d)",
+			 status);
+	return error_set(error, WIFEXITED(status) ? WEXITSTATUS(status) : EIO, "%s",
+			 child_error.text);
 }

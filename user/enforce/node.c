@@ -21,13 +21,16 @@ int enforce_lock(struct error *error)
 	int fd;
 
 	if (mkdir(ENFORCE_RUN_DIR, 0700) && errno != EEXIST)
-		return error_set(error, errno, "cannot make " ENFORCE_RUN_DIR ": %s", strerror(errno));
+		return error_set(error, errno, "cannot make " ENFORCE_RUN_DIR ": %s",
+				 strerror(errno));
 	fd = open(ENFORCE_RUN_DIR "/lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (fd < 0)
-		return error_set(error, errno, "cannot open " ENFORCE_RUN_DIR "/lock: %s", strerror(errno));
+		return error_set(error, errno, "cannot open " ENFORCE_RUN_DIR "/lock: %s",
+				 strerror(errno));
 	while (flock(fd, LOCK_EX))
 		if (errno != EINTR) {
-			error_set(error, errno, "cannot lock " ENFORCE_RUN_DIR "/lock: %s", strerror(errno));
+			error_set(error, errno, "cannot lock " ENFORCE_RUN_DIR "/lock: %s",
+				  strerror(errno));
 			close(fd);
 			return -EIO;
 		}
@@ -89,8 +92,9 @@ static int node_open_pins(struct enforce *enforce)
 		if (enforce->prog[i] < 0)
 			return -ENOENT;
 	}
-	enforce->state = mmap(NULL, CORDON_FENCES_MAX * sizeof(*enforce->state), PROT_READ | PROT_WRITE,
-			      MAP_SHARED, enforce->map[ENFORCE_MAP_state], 0);
+	enforce->state =
+		mmap(NULL, CORDON_FENCES_MAX * sizeof(*enforce->state), PROT_READ | PROT_WRITE,
+		     MAP_SHARED, enforce->map[ENFORCE_MAP_state], 0);
 	return enforce->state == MAP_FAILED ? -errno : 0;
 }
 
@@ -110,7 +114,8 @@ static void node_close(struct enforce *enforce)
 }
 
 /* Deletes the entries of a hash or trie that belong to a slot. The tag lies at `offset` in the key. */
-static void entries_free(int map_fd, size_t key_size, size_t offset, unsigned int shift, uint32_t slot)
+static void entries_free(int map_fd, size_t key_size, size_t offset, unsigned int shift,
+			 uint32_t slot)
 {
 	unsigned char key[64], next[64];
 	void *from = NULL;
@@ -214,10 +219,12 @@ static unsigned int node_reclaim(struct enforce *enforce)
 	for (uint32_t slot = 0; slot < CORDON_FENCES_MAX; slot++) {
 		struct cordon_fence fence;
 
-		if (bpf_map_lookup_elem(enforce->map[ENFORCE_MAP_fences], &slot, &fence) || !fence.id)
+		if (bpf_map_lookup_elem(enforce->map[ENFORCE_MAP_fences], &slot, &fence) ||
+		    !fence.id)
 			continue;
 		reclaim_slot(enforce, slot, &fence);
-		if (!bpf_map_lookup_elem(enforce->map[ENFORCE_MAP_fences], &slot, &fence) && fence.id)
+		if (!bpf_map_lookup_elem(enforce->map[ENFORCE_MAP_fences], &slot, &fence) &&
+		    fence.id)
 			alive++;
 	}
 	return alive;
@@ -230,7 +237,8 @@ static int node_load(struct enforce *enforce, const struct enforce_meta *meta, s
 	pins_remove(ENFORCE_PIN_DIR);
 	if (mkdir(ENFORCE_PIN_DIR, 0700))
 		return error_set(error, errno,
-				 "cannot make " ENFORCE_PIN_DIR ": %s; is bpffs mounted at /sys/fs/bpf?",
+				 "cannot make " ENFORCE_PIN_DIR
+				 ": %s; is bpffs mounted at /sys/fs/bpf?",
 				 strerror(errno));
 	err = enforce_load(meta, error);
 	if (!err) {
@@ -244,7 +252,8 @@ static int node_load(struct enforce *enforce, const struct enforce_meta *meta, s
 }
 
 /* With the lock held: what is pinned is used, replaced, or refused. */
-static int node_open_locked(struct enforce *enforce, const struct enforce_meta *want, struct error *error)
+static int node_open_locked(struct enforce *enforce, const struct enforce_meta *want,
+			    struct error *error)
 {
 	unsigned int alive;
 
@@ -257,7 +266,8 @@ static int node_open_locked(struct enforce *enforce, const struct enforce_meta *
 		return 0;
 	if (alive)
 		return error_set(error, EBUSY,
-				 "%u fence(s) of another build or mode of cordon live on this host; end them, or "
+				 "%u fence(s) of another build or mode of cordon live on this "
+				 "host; end them, or "
 				 "use that cordon",
 				 alive);
 	node_close(enforce);

@@ -15,7 +15,8 @@ static int iterator_open(int prog_fd, bool own_files, struct error *error)
 {
 	union bpf_iter_link_info info = { .task = { .pid = own_files ? getpid() : 0 } };
 	LIBBPF_OPTS(bpf_link_create_opts, opts, .iter_info = &info, .iter_info_len = sizeof(info));
-	_cleanup_close_ int link_fd = bpf_link_create(prog_fd, 0, BPF_TRACE_ITER, own_files ? &opts : NULL);
+	_cleanup_close_ int link_fd =
+		bpf_link_create(prog_fd, 0, BPF_TRACE_ITER, own_files ? &opts : NULL);
 	int fd;
 
 	if (link_fd < 0)
@@ -39,17 +40,19 @@ int enforce_iterate(int prog_fd, struct error *error)
 	return n < 0 ? error_set(error, errno, "iterator: %s", strerror(errno)) : 0;
 }
 
-static void take(const struct cordon_object *object, const int *fds, size_t n, struct cordon_object *objects)
+static void take(const struct cordon_object *object, const int *fds, size_t n,
+		 struct cordon_object *objects)
 {
 	for (size_t i = 0; i < n; i++)
 		if ((uint32_t)fds[i] == object->fd)
 			objects[i] = *object;
 }
 
-int enforce_resolve(struct enforce *enforce, const int *fds, size_t n, struct cordon_object *objects,
-		    struct error *error)
+int enforce_resolve(struct enforce *enforce, const int *fds, size_t n,
+		    struct cordon_object *objects, struct error *error)
 {
-	_cleanup_close_ int fd = iterator_open(enforce->prog[ENFORCE_PROG_fence_resolve], true, error);
+	_cleanup_close_ int fd =
+		iterator_open(enforce->prog[ENFORCE_PROG_fence_resolve], true, error);
 	struct cordon_object object;
 	size_t have = 0;
 	ssize_t got;
@@ -68,6 +71,7 @@ int enforce_resolve(struct enforce *enforce, const int *fds, size_t n, struct co
 		return error_set(error, errno, "iterator: %s", strerror(errno));
 	for (size_t i = 0; i < n; i++)
 		if (!objects[i].dev && !objects[i].ino)
-			return error_set(error, ENOENT, "the kernel did not tell which object a path is");
+			return error_set(error, ENOENT,
+					 "the kernel did not tell which object a path is");
 	return 0;
 }

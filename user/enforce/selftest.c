@@ -75,17 +75,47 @@ static int try_open(const struct arena *a)
 	return err;
 }
 
-static int try_mkdir(const struct arena *a) { return result(mkdir(at(a, "new"), 0700)); }
-static int try_mknod(const struct arena *a) { return result(mkfifo(at(a, "new"), 0600)); }
-static int try_symlink(const struct arena *a) { return result(symlink("x", at(a, "new"))); }
-static int try_unlink(const struct arena *a) { return result(unlink(at(a, "f"))); }
-static int try_rmdir(const struct arena *a) { return result(rmdir(at(a, "d"))); }
-static int try_truncate(const struct arena *a) { return result(truncate(at(a, "f"), 0)); }
-static int try_ftruncate(const struct arena *a) { return result(ftruncate(a->write_fd, 0)); }
+static int try_mkdir(const struct arena *a)
+{
+	return result(mkdir(at(a, "new"), 0700));
+}
+static int try_mknod(const struct arena *a)
+{
+	return result(mkfifo(at(a, "new"), 0600));
+}
+static int try_symlink(const struct arena *a)
+{
+	return result(symlink("x", at(a, "new")));
+}
+static int try_unlink(const struct arena *a)
+{
+	return result(unlink(at(a, "f")));
+}
+static int try_rmdir(const struct arena *a)
+{
+	return result(rmdir(at(a, "d")));
+}
+static int try_truncate(const struct arena *a)
+{
+	return result(truncate(at(a, "f"), 0));
+}
+static int try_ftruncate(const struct arena *a)
+{
+	return result(ftruncate(a->write_fd, 0));
+}
 /* What is immutable is refused by the kernel before inode_setattr, which would deny it too: only path_* can say EROFS. */
-static int try_chmod(const struct arena *a) { return result(chmod(at(a, "i"), 0600)); }
-static int try_chown(const struct arena *a) { return result(chown(at(a, "i"), 0, 0)); }
-static int try_utimes(const struct arena *a) { return result(utimensat(AT_FDCWD, at(a, "f"), NULL, 0)); }
+static int try_chmod(const struct arena *a)
+{
+	return result(chmod(at(a, "i"), 0600));
+}
+static int try_chown(const struct arena *a)
+{
+	return result(chown(at(a, "i"), 0, 0));
+}
+static int try_utimes(const struct arena *a)
+{
+	return result(utimensat(AT_FDCWD, at(a, "f"), NULL, 0));
+}
 
 static int try_link(const struct arena *a)
 {
@@ -117,7 +147,8 @@ static int try_removexattr(const struct arena *a)
 static int try_set_acl(const struct arena *a)
 {
 	static const unsigned char acl[] = {
-		2, 0, 0, 0, 1, 0, 6, 0, 255, 255, 255, 255, 4, 0, 0, 0, 255, 255, 255, 255, 32, 0, 0, 0, 255, 255, 255, 255,
+		2, 0, 0,   0,	1,   0,	  6,  0, 255, 255, 255, 255, 4,	  0,
+		0, 0, 255, 255, 255, 255, 32, 0, 0,   0,   255, 255, 255, 255,
 	};
 
 	return result(setxattr(at(a, "f"), "system.posix_acl_access", acl, sizeof(acl), 0));
@@ -143,7 +174,8 @@ static int try_ioctl_compat(const struct arena *a)
 {
 #ifdef __x86_64__
 	enum { IA32_IOCTL = 54 };
-	int *flags = mmap(NULL, sizeof(int), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_32BIT, -1, 0);
+	int *flags = mmap(NULL, sizeof(int), PROT_READ | PROT_WRITE,
+			  MAP_PRIVATE | MAP_ANONYMOUS | MAP_32BIT, -1, 0);
 	int status = 0;
 	pid_t pid;
 
@@ -173,7 +205,10 @@ static int try_mount(const struct arena *a)
 	return result(mount("none", at(a, "d"), "tmpfs", 0, "size=4k"));
 }
 
-static int try_umount(const struct arena *a) { return result(umount2(a->dir, MNT_DETACH)); }
+static int try_umount(const struct arena *a)
+{
+	return result(umount2(a->dir, MNT_DETACH));
+}
 
 /* d is no mount point: without the hook these are EINVAL and harmless. */
 static int try_pivot_root(const struct arena *a)
@@ -251,19 +286,38 @@ static int try_send_family(const struct arena *a)
 	return reach(SOCK_DGRAM, &sin, sizeof(sin), true);
 }
 
-static int try_metadata(const struct arena *a) { return reach4(SOCK_STREAM, "169.254.169.254", 80, false); }
-static int try_public(const struct arena *a) { return reach4(SOCK_DGRAM, "203.0.113.1", 53, true); }
+static int try_metadata(const struct arena *a)
+{
+	return reach4(SOCK_STREAM, "169.254.169.254", 80, false);
+}
+static int try_public(const struct arena *a)
+{
+	return reach4(SOCK_DGRAM, "203.0.113.1", 53, true);
+}
 
 /* Whose listener is at a loopback address, only the cgroup programs find out. */
-static int try_connect4(const struct arena *a) { return reach4(SOCK_STREAM, "127.0.0.1", 1, false); }
-static int try_connect6(const struct arena *a) { return reach6(SOCK_STREAM, "::1", 1, false); }
-static int try_sendmsg4(const struct arena *a) { return reach4(SOCK_DGRAM, "127.0.0.1", 9, true); }
-static int try_sendmsg6(const struct arena *a) { return reach6(SOCK_DGRAM, "::1", 9, true); }
+static int try_connect4(const struct arena *a)
+{
+	return reach4(SOCK_STREAM, "127.0.0.1", 1, false);
+}
+static int try_connect6(const struct arena *a)
+{
+	return reach6(SOCK_STREAM, "::1", 1, false);
+}
+static int try_sendmsg4(const struct arena *a)
+{
+	return reach4(SOCK_DGRAM, "127.0.0.1", 9, true);
+}
+static int try_sendmsg6(const struct arena *a)
+{
+	return reach6(SOCK_DGRAM, "::1", 9, true);
+}
 
 /* To a listener of the fence, so everything allows it but the packet hook, which takes no IP options. */
 static int try_packet(const struct arena *a)
 {
-	struct sockaddr_in sin = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	struct sockaddr_in sin = { .sin_family = AF_INET,
+				   .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
 	static const unsigned char nop[4] = { 1, 1, 1, 1 };
 	socklen_t size = sizeof(sin);
 	int to = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
@@ -289,10 +343,22 @@ static int reach_unix(int type, const char *path)
 	return reach(type, &sun, sizeof(sun), type == SOCK_DGRAM);
 }
 
-static int try_unix_stream(const struct arena *a) { return reach_unix(SOCK_STREAM, at(a, "s")); }
-static int try_unix_dgram(const struct arena *a) { return reach_unix(SOCK_DGRAM, at(a, "t")); }
-static int try_traceme(const struct arena *a) { return result(ptrace(PTRACE_TRACEME, 0, 0, 0)); }
-static int try_ptrace(const struct arena *a) { return result(ptrace(PTRACE_SEIZE, a->parent, 0, 0)); }
+static int try_unix_stream(const struct arena *a)
+{
+	return reach_unix(SOCK_STREAM, at(a, "s"));
+}
+static int try_unix_dgram(const struct arena *a)
+{
+	return reach_unix(SOCK_DGRAM, at(a, "t"));
+}
+static int try_traceme(const struct arena *a)
+{
+	return result(ptrace(PTRACE_TRACEME, 0, 0, 0));
+}
+static int try_ptrace(const struct arena *a)
+{
+	return result(ptrace(PTRACE_SEIZE, a->parent, 0, 0));
+}
 
 /* Newer kernels let CAP_PERFMON overrule what ptrace_access_check says of this file, so its opening is judged. */
 static int try_environ(const struct arena *a)
@@ -308,7 +374,10 @@ static int try_environ(const struct arena *a)
 	return err;
 }
 
-static int try_kill(const struct arena *a) { return result(kill(a->parent, 0)); }
+static int try_kill(const struct arena *a)
+{
+	return result(kill(a->parent, 0));
+}
 
 static int try_bpf(const struct arena *a)
 {
@@ -365,9 +434,11 @@ static const struct probe probes[] = {
 	{ "pivot_root", "file_sb_pivotroot", try_pivot_root, EPERM, true },
 	{ "move_mount", "file_move_mount", try_move_mount, EPERM, true },
 	{ "packet socket", "net_socket_create", try_socket, EPERM, true },
-	{ "connect of a listening socket", "net_socket_connect", try_connect_listening, EPERM, true },
+	{ "connect of a listening socket", "net_socket_connect", try_connect_listening, EPERM,
+	  true },
 	{ "send to an unknown family", "net_socket_sendmsg", try_send_family, EPERM, true },
-	{ "connect to a unix socket outside", "net_unix_stream_connect", try_unix_stream, EPERM, true },
+	{ "connect to a unix socket outside", "net_unix_stream_connect", try_unix_stream, EPERM,
+	  true },
 	{ "send to a unix socket outside", "net_unix_may_send", try_unix_dgram, EPERM, true },
 	{ "ptrace", "guard_ptrace", try_ptrace, EPERM, true },
 	{ "reading another process's environment", "file_open", try_environ, EACCES, true },
@@ -417,19 +488,22 @@ static bool acceptable(const struct probe *probe, int err)
 {
 	if (probe->attempt == try_ioctl_compat)
 		return err == ENOSYS;
-	return err == EAFNOSUPPORT && (probe->attempt == try_connect6 || probe->attempt == try_sendmsg6);
+	return err == EAFNOSUPPORT &&
+	       (probe->attempt == try_connect6 || probe->attempt == try_sendmsg6);
 }
 
-static int judge(const struct outcome *outcome, bool degraded, unsigned int *ret_probes, struct error *error)
+static int judge(const struct outcome *outcome, bool degraded, unsigned int *ret_probes,
+		 struct error *error)
 {
 	*ret_probes = 0;
 	for (size_t i = 0; i < ARRAY_SIZE(probes); i++) {
 		if (!probe_applies(&probes[i], degraded) || acceptable(&probes[i], outcome->err[i]))
 			continue;
 		if (outcome->err[i] != probes[i].expect || !outcome->denied[i])
-			return error_set(error, EXFULL,
-					 "self-test: %s was not denied by Cordon (%s): %s does not fire",
-					 probes[i].name, strerror(outcome->err[i]), probes[i].program);
+			return error_set(
+				error, EXFULL,
+				"self-test: %s was not denied by Cordon (%s): %s does not fire",
+				probes[i].name, strerror(outcome->err[i]), probes[i].program);
 		++*ret_probes;
 	}
 	if (degraded)
@@ -449,7 +523,8 @@ static int arena_socket(int type, const char *path)
 	int fd = socket(AF_UNIX, type | SOCK_CLOEXEC, 0);
 
 	snprintf(sun.sun_path, sizeof(sun.sun_path), "%s", path);
-	if (fd >= 0 && (bind(fd, (struct sockaddr *)&sun, sizeof(sun)) || (type == SOCK_STREAM && listen(fd, 4)))) {
+	if (fd >= 0 && (bind(fd, (struct sockaddr *)&sun, sizeof(sun)) ||
+			(type == SOCK_STREAM && listen(fd, 4)))) {
 		close(fd);
 		fd = -1;
 	}
@@ -472,17 +547,21 @@ static int arena_make(struct arena *arena, uint64_t id, struct error *error)
 {
 	arena->write_fd = arena->read_fd = arena->stream_fd = arena->dgram_fd = -1;
 	arena->parent = getpid();
-	snprintf(arena->dir, sizeof(arena->dir), ENFORCE_RUN_DIR "/selftest-%llu", (unsigned long long)id);
-	if (mkdir(arena->dir, 0700) || mount("cordon-selftest", arena->dir, "tmpfs", MS_NOSUID | MS_NODEV, "size=64k"))
-		return error_set(error, errno, "cannot make %s for the self-test: %s", arena->dir, strerror(errno));
+	snprintf(arena->dir, sizeof(arena->dir), ENFORCE_RUN_DIR "/selftest-%llu",
+		 (unsigned long long)id);
+	if (mkdir(arena->dir, 0700) ||
+	    mount("cordon-selftest", arena->dir, "tmpfs", MS_NOSUID | MS_NODEV, "size=64k"))
+		return error_set(error, errno, "cannot make %s for the self-test: %s", arena->dir,
+				 strerror(errno));
 	arena_immutable(at(arena, "i"));
 	arena->write_fd = open(at(arena, "f"), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	arena->read_fd = open(at(arena, "f"), O_RDONLY | O_CLOEXEC);
 	arena->stream_fd = arena_socket(SOCK_STREAM, at(arena, "s"));
 	arena->dgram_fd = arena_socket(SOCK_DGRAM, at(arena, "t"));
-	if (mkdir(at(arena, "d"), 0700) || arena->write_fd < 0 || arena->read_fd < 0 || arena->stream_fd < 0 ||
-	    arena->dgram_fd < 0)
-		return error_set(error, errno, "cannot fill %s for the self-test: %s", arena->dir, strerror(errno));
+	if (mkdir(at(arena, "d"), 0700) || arena->write_fd < 0 || arena->read_fd < 0 ||
+	    arena->stream_fd < 0 || arena->dgram_fd < 0)
+		return error_set(error, errno, "cannot fill %s for the self-test: %s", arena->dir,
+				 strerror(errno));
 	return 0;
 }
 
@@ -535,7 +614,8 @@ static int run_born(struct enforce_fence *fence, const struct arena *arena, stru
 }
 
 /* Born outside and moved in: proves fence_attach_task. */
-static int run_moved(struct enforce_fence *fence, const struct arena *arena, struct outcome *outcome)
+static int run_moved(struct enforce_fence *fence, const struct arena *arena,
+		     struct outcome *outcome)
 {
 	const struct cordon_state *state = enforce_fence_state(fence);
 	char path[4200], pid_text[16];
@@ -585,14 +665,15 @@ static int check_attached(struct enforce_fence *fence, struct error *error)
 		bool found = false;
 
 		if (bpf_obj_get_info_by_fd(fence->enforce->prog[prog], &info, &size) ||
-		    bpf_prog_query(fence->cgroup->fd, enforce_prog_attach_type(prog), BPF_F_QUERY_EFFECTIVE, &flags, ids,
-				   &count))
-			return error_set(error, errno, "self-test: cannot ask what is attached: %s", strerror(errno));
+		    bpf_prog_query(fence->cgroup->fd, enforce_prog_attach_type(prog),
+				   BPF_F_QUERY_EFFECTIVE, &flags, ids, &count))
+			return error_set(error, errno, "self-test: cannot ask what is attached: %s",
+					 strerror(errno));
 		for (uint32_t i = 0; i < count; i++)
 			found |= ids[i] == info.id;
 		if (!found)
-			return error_set(error, EXFULL, "self-test: %s is not attached to %s", enforce_prog_name(prog),
-					 fence->cgroup->path);
+			return error_set(error, EXFULL, "self-test: %s is not attached to %s",
+					 enforce_prog_name(prog), fence->cgroup->path);
 	}
 	return 0;
 }
@@ -600,8 +681,8 @@ static int check_attached(struct enforce_fence *fence, struct error *error)
 /* The probe fence is made; makes the arena and runs both children. */
 static int selftest_in(struct enforce_fence *fence, unsigned int *ret_probes, struct error *error)
 {
-	struct outcome *outcome =
-		mmap(NULL, sizeof(*outcome), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	struct outcome *outcome = mmap(NULL, sizeof(*outcome), PROT_READ | PROT_WRITE,
+				       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	struct arena arena;
 	int err;
 
@@ -613,7 +694,8 @@ static int selftest_in(struct enforce_fence *fence, unsigned int *ret_probes, st
 		if (!err && !fence->info.degraded)
 			err = run_moved(fence, &arena, outcome);
 		if (err)
-			err = error_set(error, EXFULL, "self-test: its process did not end well (%s)",
+			err = error_set(error, EXFULL,
+					"self-test: its process did not end well (%s)",
 					err < 0 ? strerror(-err) : "exit status");
 	}
 	arena_drop(&arena);
@@ -623,10 +705,12 @@ static int selftest_in(struct enforce_fence *fence, unsigned int *ret_probes, st
 	return err;
 }
 
-int enforce_fence_selftest(struct enforce_fence *fence, unsigned int *ret_probes, struct error *error)
+int enforce_fence_selftest(struct enforce_fence *fence, unsigned int *ret_probes,
+			   struct error *error)
 {
 	struct host_cgroup cgroup = { .fd = -1 };
-	struct enforce_fence_options options = { .cgroup = &cgroup, .ring_bytes = ENFORCE_RING_MIN };
+	struct enforce_fence_options options = { .cgroup = &cgroup,
+						 .ring_bytes = ENFORCE_RING_MIN };
 	struct enforce_fence *inner = NULL;
 	char path[4200];
 	int err = check_attached(fence, error);
@@ -635,7 +719,8 @@ int enforce_fence_selftest(struct enforce_fence *fence, unsigned int *ret_probes
 		return err;
 	snprintf(path, sizeof(path), "%s/cordon-selftest", fence->cgroup->path);
 	if (mkdir(path, 0700) && errno != EEXIST)
-		return error_set(error, errno, "self-test: cannot make %s: %s", path, strerror(errno));
+		return error_set(error, errno, "self-test: cannot make %s: %s", path,
+				 strerror(errno));
 	err = host_cgroup_open(path, &cgroup, error);
 	if (!err)
 		err = enforce_fence_make(fence->enforce, &options, &inner, error);
