@@ -553,6 +553,13 @@ int BPF_PROG(file_inode_remove_acl, void *idmap, struct dentry *dentry, const ch
 	return change_dentry(ret, dentry, CORDON_OP_REMOVEXATTR);
 }
 
+/* file_setattr(2): inode flags without a descriptor. Kernels without the call lack the hook. */
+SEC("lsm/inode_file_setattr")
+int BPF_PROG(file_inode_file_setattr, struct dentry *dentry, void *attr, int ret)
+{
+	return change_dentry(ret, dentry, CORDON_OP_SETATTR);
+}
+
 /*
  * An ioctl that hands data to a file or directory changes it, whatever file system it is for: inode flags, versions,
  * subvolumes, reflinks. By the direction in its number, but for the questions that carry an argument.

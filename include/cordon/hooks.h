@@ -36,6 +36,7 @@
 	L(file_inode_removexattr, inode_removexattr, inode_removexattr, 3, 0)      \
 	L(file_inode_set_acl, inode_set_acl, inode_set_acl, 4, 1) /* setxattr */   \
 	L(file_inode_remove_acl, inode_remove_acl, inode_remove_acl, 3, 1)         \
+	L(file_inode_file_setattr, inode_file_setattr, inode_file_setattr, 2, 1)   \
 	L(file_ioctl, file_ioctl, file_ioctl, 3, 0)                                \
 	L(file_ioctl_compat, file_ioctl_compat, file_ioctl_compat, 3, 1)           \
 	L(file_sb_mount, sb_mount, sb_mount, 5, 0)                                 \

@@ -200,6 +200,14 @@ static int try_ioctl_compat(const struct arena *a)
 #endif
 }
 
+/* Number 469 on every architecture; kernels without it say ENOSYS, and have nothing to prove. */
+static int try_file_setattr(const struct arena *a)
+{
+	uint64_t attr[3] = { 0 }; /* struct file_attr, first version */
+
+	return result(syscall(469, AT_FDCWD, at(a, "f"), attr, sizeof(attr), 0));
+}
+
 static int try_mount(const struct arena *a)
 {
 	return result(mount("none", at(a, "d"), "tmpfs", 0, "size=4k"));
@@ -429,6 +437,7 @@ static const struct probe probes[] = {
 	{ "removing an ACL", "file_inode_remove_acl", try_remove_acl, EROFS, true },
 	{ "FS_IOC_SETFLAGS", "file_ioctl", try_ioctl, EROFS, true },
 	{ "FS_IOC_SETFLAGS by a 32-bit call", "file_ioctl_compat", try_ioctl_compat, EROFS, true },
+	{ "file_setattr", "file_inode_file_setattr", try_file_setattr, EROFS, true },
 	{ "mount", "file_sb_mount", try_mount, EPERM, true },
 	{ "umount", "file_sb_umount", try_umount, EPERM, true },
 	{ "pivot_root", "file_sb_pivotroot", try_pivot_root, EPERM, true },
@@ -486,7 +495,7 @@ static void child_run(const struct arena *arena, const struct cordon_state *stat
 /* A host without IPv6 has no IPv6 to fence, one without 32-bit calls none of those. */
 static bool acceptable(const struct probe *probe, int err)
 {
-	if (probe->attempt == try_ioctl_compat)
+	if (probe->attempt == try_ioctl_compat || probe->attempt == try_file_setattr)
 		return err == ENOSYS;
 	return err == EAFNOSUPPORT &&
 	       (probe->attempt == try_connect6 || probe->attempt == try_sendmsg6);
