@@ -5,7 +5,6 @@ f ("outside\n" and "inside\n"), g, the directory d with d/f, and the symbolic li
 its effect is any change of the tree {out}: names, types, modes, owners, times, links, bytes, xattrs, inode flags.
 """
 
-import ctypes
 import errno
 import fcntl
 import os
@@ -347,8 +346,9 @@ def by_fd(do, flags=os.O_RDONLY):
 def ioctl(command, size):
     def do(a, path):
         fd = os.open(path, os.O_RDONLY)
-        if command == 0x40086602:  # FS_IOC_SETFLAGS: append-only off, nodump on
-            fcntl.ioctl(fd, command, struct.pack("=l", 0x40))
+        if command == 0x40086602:  # FS_IOC_SETFLAGS: nodump on, the others as FS_IOC_GETFLAGS says
+            flags = struct.unpack("=q", fcntl.ioctl(fd, 0x80086601, bytes(8)))[0]
+            fcntl.ioctl(fd, command, struct.pack("=q", flags | 0x40))
         elif command == 0x401c5820:  # FS_IOC_FSSETXATTR
             fcntl.ioctl(fd, command, struct.pack("=IIIII8x", 0x80, 0, 0, 0, 0))
         else:

@@ -226,7 +226,10 @@ for dial, listen, dst in (("127.0.0.2", "127.0.0.2", None), ("127.255.255.254", 
 for dial, listen, dst in (("127.0.0.2", "127.0.0.2", None), ("::ffff:127.0.0.1", "127.0.0.1", "127.0.0.1"), ("::1", "::1", None)):
     attack("N-03", f"another's udp socket at {dial}", udp(dial, 7000), effect=received, twin=own_udp(listen, dial),
            events=[ev("sendmsg", "network.loopback", dst=dst or dial, dport=7000, proto="udp")],
-           hooks=["net_sendmsg6" if dial == "::1" else "net_sendmsg4"])
+           hooks=["net_egress+net_sendmsg6" if dial == "::1" else "net_egress+net_sendmsg4"])
+attack("N-03", "another's udp socket at 127.0.0.2, connect and send", udp("127.0.0.2", 7000, how="connect"), effect=received,
+       twin=own_udp_connected, hooks=["net_egress"],
+       events=[ev(("connect", "packet"), "network.loopback", dst="127.0.0.2", dport=7000, proto="udp")])
 allowed("N-03", "answering one's own connected udp client", own_udp_connected)
 
 # --- udp --------------------------------------------------------------------------------------------------------
