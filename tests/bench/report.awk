@@ -63,58 +63,84 @@ function ratio(a, b, row) {
 	return has(a, row) && has(b, row) && added(b, row) > NOISE ? sprintf("%.2f", added(a, row) / added(b, row)) : "-"
 }
 
-# Holds added(a) against max times added(b).
-function limit(name, a, b, row, max,    allowed, verdict) {
-	if (!has(a, row) || !has(b, row))
-		return
-	allowed = added(b, row) * max
-	verdict = added(a, row) <= allowed ? "met" : added(a, row) <= allowed * (1 + TOLERANCE) + NOISE ? "within tolerance" : "MISSED"
+function verdict_of(name, row, is, max, ok, nearly,    verdict) {
+	verdict = ok ? "met" : nearly ? "within tolerance" : "MISSED"
 	if (verdict == "MISSED")
 		missed = 1
-	limits[++n_limits] = sprintf("{\"limit\": \"%s\", \"row\": \"%s\", \"ratio\": %s, \"max\": %s, \"verdict\": \"%s\"}", name, row, added(b, row) ? added(a, row) / added(b, row) : 0, max, tolower(verdict))
-	printf "  %-52s %-9s %6.2f of %.2f  %s\n", name, row, added(b, row) ? added(a, row) / added(b, row) : 0, max, verdict
+	limits[++n_limits] = sprintf("{\"limit\": \"%s\", \"row\": \"%s\", \"is\": %.3f, \"max\": %s, " \
+		"\"verdict\": \"%s\"}", name, row, is, max, tolower(verdict))
+	printf "  %-52s %-9s %6.2f of %.2f  %s\n", name, row, is, max, verdict
+}
+
+# Holds what a scenario adds against max times what its peer adds.
+function limit(name, a, b, row, max,    allowed) {
+	if (!has(a, row) || !has(b, row) || !added(b, row))
+		return
+	allowed = added(b, row) * max
+	verdict_of(name, row, added(a, row) / added(b, row), max, added(a, row) <= allowed,
+		added(a, row) <= allowed * (1 + TOLERANCE) + NOISE)
 }
 
 function out(text) {
 	printf "%s", text > json
 }
 
-function table(    i, row) {
+function line(a, b, c, d, e, f, g, h, i, j, k, l) {
+	printf "  %-8s %7s %7s %7s %9s %7s %11s %9s %8s | %7s %7s %7s\n", a, b, c, d, e, f, g, h, i, j, k, l
+}
+
+function table(    i, r) {
 	printf "\n%s: instructions a call; all but bare: added to bare\n", label
-	printf "  %-9s %8s %7s %7s %9s %7s %11s %9s %9s | %8s %8s %8s\n", "row", "bare", "empty1", "empty", "unfenced", "fenced", "fenced_read", "landlock", "l._read", "unf/emp", "fen/ll", "fr/ll_r"
+	line("row", "bare", "empty1", "empty", "unfenced", "fenced", "fenced_read", "landlock", "ll_read",
+		"unf/emp", "fen/ll", "fr/ll_r")
 	for (i = 1; i <= n_rows; i++) {
-		row = rows[i]
-		printf "  %-9s %8d %7s %7s %9s %7s %11s %9s %9s | %8s %8s %8s\n", row, value["bare", row], cell("empty_open", row), cell("empty", row), cell("unfenced", row), cell("fenced", row), cell("fenced_read", row), cell("landlock", row), cell("landlock_read", row), ratio("unfenced", "empty", row), ratio("fenced", "landlock", row), ratio("fenced_read", "landlock_read", row)
+		r = rows[i]
+		line(r, value["bare", r], cell("empty_open", r), cell("empty", r), cell("unfenced", r),
+			cell("fenced", r), cell("fenced_read", r), cell("landlock", r), cell("landlock_read", r),
+			ratio("unfenced", "empty", r), ratio("fenced", "landlock", r),
+			ratio("fenced_read", "landlock_read", r))
 	}
-	for (row in fired)
-		printf "  programs of Cordon's that run for an unfenced %s: %s\n", row, fired[row]
+	for (r in fired)
+		printf "  programs of Cordon's that run for an unfenced %s: %s\n", r, fired[r]
 }
 
-function commands(    base) {
-	base = middle("spawn true")
-	if (!base)
-		return
-	printf "  whole commands, virtual ms: fork+exec %.1f, bwrap %.1f, cordon run cold %.1f (%.1f to the command), with Cordon loaded %.1f (%.1f to the command)\n", base / 1000, middle("spawn bwrap") / 1000, middle("spawn cold") / 1000, middle("start cold") / 1000, middle("spawn warm") / 1000, middle("start warm") / 1000
-	printf "  of bwrap: cold %.1f, loaded %.2f\n", middle("spawn cold") / middle("spawn bwrap"), middle("spawn warm") / middle("spawn bwrap")
-	printf "  loading, virtual ms: open %.1f, choose hooks %.1f, relocate and load %.1f, of which the verifier %.1f (%d programs, %d steps)\n", middle("phase open") / 1000, middle("phase choose") / 1000, middle("phase load") / 1000, middle("phase verify") / 1000, middle("phase programs"), middle("phase steps")
+function ms(name) {
+	return sprintf("%.1f", middle(name) / 1000)
 }
 
-function write_json(    i, s, sep, row, name) {
-	out("{\"kernel\": \"" label "\", \"attach\": \"" (label ~ /fmodret/ ? "fmod_ret" : "lsm") "\", \"unit\": \"instructions per call\",\n \"rows\": [")
+function commands() {
+	if (count["spawn bwrap"] && count["spawn cold"]) {
+		printf "  whole commands, virtual ms: fork+exec %s, bwrap %s, cordon run %s (%s to the command), ",
+			ms("spawn true"), ms("spawn bwrap"), ms("spawn cold"), ms("start cold")
+		printf "with Cordon loaded %s (%s)\n", ms("spawn warm"), ms("start warm")
+		printf "  of bwrap: cold %.1f, loaded %.2f\n", middle("spawn cold") / middle("spawn bwrap"),
+			middle("spawn warm") / middle("spawn bwrap")
+	}
+	if (count["phase load"]) {
+		printf "  loading, virtual ms: open %s, choose hooks %s, relocate and load %s, ", ms("phase open"),
+			ms("phase choose"), ms("phase load")
+		printf "of which the verifier %s (%d programs, %d steps)\n", ms("phase verify"),
+			middle("phase programs"), middle("phase steps")
+	}
+}
+
+function write_json(    i, s, sep, r, name) {
+	out("{\"kernel\": \"" label "\", \"attach\": \"" (label ~ /fmodret/ ? "fmod_ret" : "lsm") "\", ")
+	out("\"unit\": \"instructions per call\",\n \"rows\": [")
 	for (i = 1; i <= n_rows; i++) {
-		row = rows[i]
-		out((i > 1 ? "," : "") "\n  {\"row\": \"" row "\"")
+		r = rows[i]
+		out((i > 1 ? "," : "") "\n  {\"row\": \"" r "\"")
 		for (s = 1; s in scenarios; s++)
-			if (has(scenarios[s], row))
-				out(", \"" scenarios[s] "\": " value[scenarios[s], row])
+			if (has(scenarios[s], r))
+				out(", \"" scenarios[s] "\": " value[scenarios[s], r])
 		out("}")
 	}
 	out("],\n \"limits\": [")
 	for (i = 1; i <= n_limits; i++)
 		out((i > 1 ? ",\n  " : "\n  ") limits[i])
 	out("],\n \"unfenced_programs\": {")
-	for (row in fired) {
-		out(sep "\"" row "\": \"" fired[row] "\"")
+	for (r in fired) {
+		out(sep "\"" r "\": \"" fired[r] "\"")
 		sep = ", "
 	}
 	out("},\n \"virtual_us\": {")
@@ -138,12 +164,9 @@ END {
 	limit("fenced, of Landlock: write below the workdir", "fenced", "landlock", "write-8", FENCED_MAX)
 	limit("fenced, of Landlock: read, nothing denied", "fenced", "landlock_read", "read-8", FENCED_MAX)
 	limit("fenced, of Landlock: read, a subtree denied", "fenced_read", "landlock_read", "read-8", FENCED_MAX)
-	if ("write-8" in fired) {
-		verdict = hooks["write-8"] == 1 ? "met" : "MISSED"
-		if (verdict == "MISSED")
-			missed = 1
-		printf "  %-52s %-9s %6d of 1     %s\n", "programs that run for an unfenced open+write+close", "write-8", hooks["write-8"], verdict
-	}
+	if ("write-8" in fired)
+		verdict_of("programs that run for an unfenced open+write+close", "write-8", hooks["write-8"], 1,
+			hooks["write-8"] == 1, 0)
 	write_json()
 	exit missed
 }
