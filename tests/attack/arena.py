@@ -141,6 +141,7 @@ class Arena:
             raise failed[0]
 
     def set_up(self):
+        run("mount", "--make-rprivate", "/")  # what a row mounts is not to be seen here
         self.tear_down()
         self.set_up_network()
         self.in_namespace(self.set_up_peer)
@@ -215,7 +216,6 @@ class Arena:
 
     def set_up_files(self):
         os.umask(0o022)
-        run("mount", "--make-rprivate", "/")  # what a row mounts is not to be seen here
         for path in (f"{W}/app", f"{W}/app-evil", f"{W}/app2", f"{W}/app ", OUT, f"{SECRET}/dir/a", RUN, f"{CGROUP}/cordon-attack",
                      "/scratch/bindread", OLD):
             os.makedirs(path)
@@ -239,7 +239,10 @@ class Arena:
         for path in (f"{W}/app/bound", "/scratch/bindread", OLD):
             subprocess.run(["umount", path], capture_output=True)
         subprocess.run(["umount", "/dev/random"], capture_output=True)
-        subprocess.run(["ip", "netns", "del", NETNS], capture_output=True)
+        while subprocess.run(["umount", f"/run/netns/{NETNS}"], capture_output=True).returncode == 0:
+            pass
+        if os.path.exists(f"/run/netns/{NETNS}"):
+            os.unlink(f"/run/netns/{NETNS}")
         subprocess.run(["ip", "link", "del", IF], capture_output=True)
         subprocess.run(["rm", "-rf", W, OUT, SECRET, HOSTDIR, RUN, "/scratch/hardlink", "/scratch/bindread", OLD, OLD + ".img"])
         self.end_victim()
