@@ -211,15 +211,16 @@ noinline int event_unix(__u32 depth, __u32 off, struct detail *d)
 {
 	struct scratch *s = bpf_map_lookup_elem(&cordon_scratch, &depth);
 	struct unix_address *addr;
-	__u32 take;
+	__u64 take;
 
 	if (!s || !d)
 		return 0;
 	addr = CORE_READ_OF(d->peer, addr);
 	take = BPF_CORE_READ(addr, len) - 2; /* without sun_family */
-	asm volatile("" : "+r"(take));
 	if (!addr || !take || take > 108)
 		return 0;
+	asm volatile("%0 &= 0x7f"
+		     : "+r"(take)); /* where the verifier sees it, whatever was compared above */
 	if (bpf_probe_read_kernel(s->names + (off & (NAMES_SIZE - 1)), take,
 				  (void *)addr + bpf_core_field_offset(struct unix_address, name) +
 					  2))

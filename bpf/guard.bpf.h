@@ -67,6 +67,24 @@ int BPF_PROG(guard_task_kill, struct task_struct *target, void *info, int sig,
 	return settle(&f, &d, CORDON_TYPE_GUARD);
 }
 
+/* The signal of F_SETOWN, which the kernel sends for the task whose I/O makes a file ready. */
+SEC("lsm/file_send_sigiotask")
+int BPF_PROG(guard_sigiotask, struct task_struct *target, void *fown, int sig, int ret)
+{
+	FENCE_ENTER(f, ret);
+	struct detail d = {
+		.op = CORDON_OP_SIGNAL,
+		.rule = CORDON_RULE_GUARD_SIGNAL,
+		.err = ERR_PERM,
+		.flags = sig,
+	};
+
+	if (!task_outside(target, f.fence->id))
+		return 0;
+	d.target_pid = target->tgid;
+	return settle(&f, &d, CORDON_TYPE_GUARD);
+}
+
 static __always_inline int guard_bpf_any(int ret, int cmd)
 {
 	FENCE_ENTER(f, ret);

@@ -295,6 +295,17 @@ static __always_inline bool fence_of_socket(struct fctx *f, struct bpf_sock *sk)
 	return fence && fence_load(f, slot, fence->id);
 }
 
+/* settle() in the words of cgroup programs; by branches, so that the verifier sees 0 or 1. */
+static __always_inline int cgroup_answer(struct fctx *f, struct detail *d)
+{
+	if (settle(f, d, CORDON_TYPE_NET)) {
+		branch_barrier();
+		return CGROUP_DENY;
+	}
+	branch_barrier();
+	return CGROUP_ALLOW;
+}
+
 /*
  * Does the socket that would receive at this address belong to the fence? sport and saddr4 (0: the loopback address)
  * are the sender's, in network order: a connected datagram socket receives from its peer only.
@@ -362,7 +373,7 @@ static __always_inline int sock_addr_settle(struct bpf_sock_addr *ctx, struct fc
 			d->rule = CORDON_RULE_NET_LOOPBACK;
 	}
 	d->silent = quiet && decide_allows(d->rule); /* the LSM hook has reported it */
-	return settle(f, d, CORDON_TYPE_NET) ? CGROUP_DENY : CGROUP_ALLOW;
+	return cgroup_answer(f, d);
 }
 
 static __always_inline int sock_addr4(struct bpf_sock_addr *ctx, enum cordon_op op)
@@ -439,7 +450,7 @@ int net_sock_create(struct bpf_sock *ctx)
 	d.rule = decide_socket(ctx->family, ctx->type, ctx->protocol);
 	if (decide_allows(d.rule))
 		return CGROUP_ALLOW;
-	return settle(&f, &d, CORDON_TYPE_NET) ? CGROUP_DENY : CGROUP_ALLOW;
+	return cgroup_answer(&f, &d);
 }
 
 /* --- cgroup: the packet -------------------------------------------------------------------------------------- */
@@ -538,7 +549,7 @@ int net_egress(struct __sk_buff *skb)
 	}
 	if (decide_allows(d.rule))
 		return CGROUP_ALLOW;
-	return settle(&f, &d, CORDON_TYPE_NET) ? CGROUP_DENY : CGROUP_ALLOW;
+	return cgroup_answer(&f, &d);
 }
 
 #endif

@@ -52,6 +52,7 @@
 	/* other processes, the kernel, Cordon */                                  \
 	L(guard_ptrace, ptrace_access_check, ptrace_access_check, 2, 0)            \
 	L(guard_traceme, ptrace_traceme, ptrace_traceme, 1, 0)                     \
+	L(guard_sigiotask, file_send_sigiotask, file_send_sigiotask, 3, 0)         \
 	L(guard_task_kill, task_kill, task_kill, 4, 0)                             \
 	L(guard_bpf, bpf, bpf, 3, 0)                                               \
 	L(guard_bpf4, bpf, bpf, 4, 0)

@@ -515,9 +515,10 @@ for what, proto, port in (("udp", UDP, 53), ("tcp", 6, 80)):
     for name, use in (("send", lambda a, s: s.send(a.token.encode())), ("write", lambda a, s: os.write(s.fileno(), a.token.encode()))):
         attack("N-23", f"connected {what} socket passed in, {name}", passed(what, use), effect=received, twin=passed(what, use, True),
                events=[ev("sendmsg", "network.default", dst="{X}", dport=port, proto=what)], hooks=["net_socket_sendmsg"])
-attack("N-23", "connected tcp socket passed in, sendfile", passed("tcp", by_sendfile), effect=received,
+SENDPAGE = "before 6.5 sendpage asks no LSM hook, and the packet hook runs for sockets of the fence"
+attack("N-23", "connected tcp socket passed in, sendfile", passed("tcp", by_sendfile), effect=received, gap=SENDPAGE,
        twin=passed("tcp", by_sendfile, True), events=[ev("sendmsg", "network.default", dst="{X}", dport=80, proto="tcp")])
-attack("N-23", "connected tcp socket passed in, splice", passed("tcp", by_splice), effect=received,
+attack("N-23", "connected tcp socket passed in, splice", passed("tcp", by_splice), effect=received, gap=SENDPAGE,
        twin=passed("tcp", by_splice, True), events=[ev("sendmsg", "network.default", dst="{X}", dport=80, proto="tcp")])
 attack("N-23", "fresh tcp socket passed in, connect", passed("tcp-fresh", by_connect), effect=received,
        twin=passed("tcp-fresh", by_connect_gateway, True), hooks=["net_socket_connect"],

@@ -352,7 +352,9 @@ def judge_row(report, row, results, events):
         result = get(mode, part)
         if result is None:
             return report.line(f"{row} [{what}]", "did not run")
-        report.line(f"{row} [{what}]", crashed(result) or judge(result, of(mode, part)))
+        wrong = crashed(result) or judge(result, of(mode, part))
+        known = row.gap and wrong and not crashed(result)
+        report.line(f"{row} [{what}]", wrong, f"known gap: {row.gap}" if known else None)
 
     wrong, skip = control_says(row, get("control", "attack"))
     if wrong or skip:

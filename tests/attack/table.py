@@ -26,6 +26,7 @@ class Row:
     audit        "would_deny": the effect happens and is reported; "deny": shut in audit mode too
     allowed      not an attack: attack is the operation that must succeed, without an event
     hooks        programs whose removal this row must notice (run.py --mutations); "A+B": of both together
+    gap          why this version does not hold it (docs/threat-model.md, docs/limits.md): a failure is a skip that says so
     roots        further directories outside that the default effect watches
     """
 
@@ -42,6 +43,7 @@ class Row:
         self.allowed = kw.pop("allowed", False)
         self.hooks = kw.pop("hooks", ())
         self.roots = kw.pop("roots", ())
+        self.gap = kw.pop("gap", None)
         assert not kw, kw
         self.number = len(ROWS)
         assert self.allowed or (self.events and self.twin), f"{case} {name}: needs events and a twin"

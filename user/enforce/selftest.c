@@ -387,6 +387,26 @@ static int try_kill(const struct arena *a)
 	return result(kill(a->parent, 0));
 }
 
+/*
+ * A pipe that becomes readable signals its owner, a process outside: SIGURG, which is ignored by default. Nothing fails
+ * here, so the denial itself is what counts.
+ */
+static int try_sigio(const struct arena *a)
+{
+	int fds[2], err;
+
+	if (pipe2(fds, O_CLOEXEC | O_NONBLOCK))
+		return errno;
+	if (fcntl(fds[0], F_SETOWN, a->parent) || fcntl(fds[0], F_SETSIG, SIGURG) ||
+	    fcntl(fds[0], F_SETFL, O_NONBLOCK | O_ASYNC) || write(fds[1], "", 1) != 1)
+		err = errno;
+	else
+		err = EPERM;
+	close(fds[0]);
+	close(fds[1]);
+	return err;
+}
+
 static int try_bpf(const struct arena *a)
 {
 	union bpf_attr attr;
@@ -453,6 +473,7 @@ static const struct probe probes[] = {
 	{ "reading another process's environment", "file_open", try_environ, EACCES, true },
 	{ "PTRACE_TRACEME", "guard_traceme", try_traceme, EPERM, true },
 	{ "kill", "guard_task_kill", try_kill, EPERM, true },
+	{ "a signal by F_SETOWN", "guard_sigiotask", try_sigio, EPERM, true },
 	{ "bpf()", "guard_bpf", try_bpf, EPERM, true },
 	{ "metadata service", "the network programs", try_metadata, EPERM, false },
 	{ "public address", "the network programs", try_public, EPERM, false },
