@@ -35,7 +35,7 @@
 #include <unistd.h>
 #include <x86intrin.h>
 
-enum { TCP_PORT = 8800, UDP_PORT = 8801, PASSES = 3, BACKLOG = 4096, DRAIN_MS = 200 };
+enum { TCP_PORT = 8800, UDP_PORT = 8801, PASSES = 3, BACKLOG = 4096, DRAIN_MS = 200, SETTLE_S = 5 };
 
 static char file[256];
 static int udp_fd;
@@ -316,6 +316,7 @@ int main(int argc, char **argv)
 			return 2;
 		}
 	}
+	sleep(SETTLE_S); /* the kernel still clears up behind what ran before, in the background */
 	udp_fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	must(udp_fd >= 0, "socket");
 	for (; i < argc; i++)
