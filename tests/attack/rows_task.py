@@ -163,6 +163,7 @@ def owner_signal(a, pid):
     fcntl.fcntl(read, 10, int(signal.SIGTERM))  # F_SETSIG
     fcntl.fcntl(read, fcntl.F_SETFL, os.O_ASYNC)
     os.write(write_end, b"x")
+    fcntl.fcntl(read, fcntl.F_SETFL, 0)  # or closing the pipe would be a second one
 
 
 def victim_dead(arena, a, result):
@@ -173,7 +174,7 @@ for name, use in (("kill", kill), ("pidfd_send_signal", pidfd_kill), ("rt_sigque
     attack("P-05", f"{name} to a process outside", on_victim(use), effect=victim_dead, twin=on_child(use), hooks=["guard_task_kill"],
            events=[ev("signal", "guard.signal", guard__target_pid="{VICTIM}")])
 attack("P-05", "F_SETOWN and O_ASYNC to a process outside", on_victim(owner_signal), effect=victim_dead, twin=on_child(owner_signal),
-       errnos=(None, errno.EPERM), events=[ev("signal", "guard.signal", guard__target_pid="{VICTIM}")])
+       errnos=(None, errno.EPERM), events=[ev("signal", "guard.signal", guard__target_pid="{VICTIM}")], hooks=["guard_sigiotask"])
 
 # --- cgroups ----------------------------------------------------------------------------------------------------
 
