@@ -18,6 +18,7 @@
 #include <linux/capability.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdint.h>
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
@@ -70,20 +71,29 @@ static void tie_to_parent(const struct launch_plan *plan, enum launch_stage stag
 		_exit(125);
 }
 
-/* An ignored SIGHUP stays (nohup); everything else gets its default. */
+/*
+ * An ignored SIGHUP stays (nohup); everything else gets its default. By system call: the C library hides two signals
+ * of its own, which children of posix_spawn(3) - all that make starts - are born ignoring.
+ */
 static void reset_signals(const struct launch_plan *plan)
 {
-	struct sigaction action;
+	struct { /* the kernel's struct sigaction */
+		void (*handler)(int);
+		unsigned long flags;
+		void (*restorer)(void);
+		uint64_t mask;
+	} action;
 	int sig;
 
 	for (sig = 1; sig < NSIG; sig++) {
-		if (sig == SIGKILL || sig == SIGSTOP || sigaction(sig, NULL, &action))
+		if (sig == SIGKILL || sig == SIGSTOP ||
+		    syscall(SYS_rt_sigaction, sig, NULL, &action, sizeof(action.mask)))
 			continue;
-		if (action.sa_handler == SIG_DFL || (sig == SIGHUP && action.sa_handler == SIG_IGN))
+		if (action.handler == SIG_DFL || (sig == SIGHUP && action.handler == SIG_IGN))
 			continue;
 		memset(&action, 0, sizeof(action));
-		action.sa_handler = SIG_DFL;
-		must(plan, LAUNCH_SIGNALS, sigaction(sig, &action, NULL));
+		must(plan, LAUNCH_SIGNALS,
+		     syscall(SYS_rt_sigaction, sig, &action, NULL, sizeof(action.mask)));
 	}
 }
 
