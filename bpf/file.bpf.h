@@ -115,7 +115,7 @@ noinline int root_walk_on(struct root_walk *from)
  * The wanted flags of the roots at and above dentry. With mnt (the mount through which it is seen) the walk goes on
  * over every mount point up to the root of the name space; without, it stays in the file system.
  *
- * The first levels are walked by direct loads, about 25 instructions each, until one may be a root; what is left is
+ * The first levels are walked by direct loads, about 50 instructions each, until one may be a root; what is left is
  * for the slow walk. The loop ends in its only backward jump, a conditional one: 6.1 refuses a loop that is closed
  * by falling through. Everything that could split the verifier's states comes after it.
  */
