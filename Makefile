@@ -35,8 +35,8 @@ BPF_CFLAGS = -target bpf -mcpu=v3 -O2 -g -D__TARGET_ARCH_x86 -Iinclude -Ivmlinux
 Q := $(if $(V),,@)
 say = $(if $(V),,@printf '  %-7s %s\n' $(1) $(2))
 
-# Which part may use which is checked by tests/lint/layers: util <- event, policy, host <- enforce <- cordon.
-PARTS := util event policy host enforce
+# Which part may use which is checked by tests/lint/layers: util <- conf, event, policy, host <- enforce <- cordon.
+PARTS := util conf event policy host enforce
 LIBS := $(PARTS:%=$(O)/lib%.a)
 LDLIBS := -lbpf -lelf -lz -lyaml -ljansson
 
@@ -100,7 +100,7 @@ $(O)/unit/%: tests/unit/%.c $(LIBS) $(filter-out $(O)/user/cordon/main.o,$(call 
 	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP -MF $@.d $(ALL_LDFLAGS) $(UNIT_WRAP_$*) -o $@ $< \
 		$(filter-out $(O)/user/cordon/main.o,$(call obj,cordon)) $(LINK_LIBS) $(LDLIBS) -lcmocka
 
-FUZZ_SRC := $(foreach p,util event policy,$(call src,$(p)))
+FUZZ_SRC := $(foreach p,util conf event policy,$(call src,$(p)))
 $(O)/fuzz/%: tests/fuzz/%.c $(FUZZ_SRC) Makefile
 	$(call say,FUZZ,$@)
 	$(Q)mkdir -p $(@D)

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "policy/fault.h"
+#include "conf/fault.h"
 #include "policy/policy.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -20,10 +20,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 	} while (0)
 
 /* Faults are sorted, within the text, and printable lines of UTF-8. */
-static void judge_faults(const struct policy_faults *faults)
+static void judge_faults(const struct conf_faults *faults)
 {
 	for (size_t i = 0; i < faults->n; i++) {
-		const struct policy_fault *fault = &faults->v[i];
+		const struct conf_fault *fault = &faults->v[i];
 		size_t length = strlen(fault->text), n;
 		uint32_t c;
 
@@ -31,7 +31,7 @@ static void judge_faults(const struct policy_faults *faults)
 		MUST(!i || fault[-1].line < fault->line ||
 		     (fault[-1].line == fault->line && fault[-1].column <= fault->column));
 		for (size_t k = 0; k < length; k += n) {
-			n = policy_utf8_next(fault->text + k, length - k, &c);
+			n = conf_utf8_next(fault->text + k, length - k, &c);
 			MUST(n && c >= 0x20);
 		}
 	}
@@ -53,7 +53,7 @@ static void read_image(const struct image *image)
 static void try_text(const uint8_t *data, size_t size)
 {
 	const struct policy_options options = { .need_workdir = size % 2 };
-	struct policy_faults faults = { .n = 0 };
+	struct conf_faults faults = { .n = 0 };
 	struct policy *policy = NULL;
 	struct image *image = NULL;
 	int r;
@@ -70,7 +70,7 @@ static void try_text(const uint8_t *data, size_t size)
 	}
 	free(image);
 	policy_free(policy);
-	policy_faults_clear(&faults);
+	conf_faults_clear(&faults);
 }
 
 static void try_image(const uint8_t *data, size_t size)
@@ -96,7 +96,7 @@ static const struct image *base_image(void)
 {
 	static struct image *image;
 	const struct policy_options options = { .workdir = NULL };
-	struct policy_faults faults = { .n = 0 };
+	struct conf_faults faults = { .n = 0 };
 	struct policy *policy = NULL;
 
 	if (image)

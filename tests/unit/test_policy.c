@@ -18,7 +18,7 @@
 #include <sys/un.h>
 
 #include "cordon/decide.h"
-#include "policy/fault.h"
+#include "conf/fault.h"
 #include "policy/keys.h"
 #include "policy/nets.h"
 #include "policy/policy.h"
@@ -91,7 +91,7 @@ void free(void *p)
 
 static const struct policy_options no_paths;
 
-static struct policy_faults faults;
+static struct conf_faults faults;
 
 /* Parses a text that is right. */
 static struct policy *parse_good(const char *text, const struct policy_options *options)
@@ -99,9 +99,9 @@ static struct policy *parse_good(const char *text, const struct policy_options *
 	struct policy *policy = NULL;
 	int r;
 
-	policy_faults_clear(&faults);
+	conf_faults_clear(&faults);
 	r = policy_parse(text, strlen(text), options, &policy, &faults);
-	policy_faults_print(&faults, "text", stderr);
+	conf_faults_print(&faults, "text", stderr);
 	assert_int_equal(r, 0);
 	assert_non_null(policy);
 	assert_int_equal(faults.n, 0);
@@ -113,7 +113,7 @@ static void parse_bad(const char *text, const struct policy_options *options)
 {
 	struct policy *policy = NULL;
 
-	policy_faults_clear(&faults);
+	conf_faults_clear(&faults);
 	assert_int_equal(policy_parse(text, strlen(text), options, &policy, &faults), -EINVAL);
 	assert_null(policy);
 	assert_true(faults.n > 0);
@@ -331,23 +331,23 @@ static void unix_sockets_that_exist(void **state)
 
 static void faults_are_sorted_and_bounded(void **state)
 {
-	struct policy_faults list = { .n = 0 };
+	struct conf_faults list = { .n = 0 };
 	unsigned int before = 0;
 
 	for (unsigned int i = 0; i < 1000; i++) {
-		struct policy_mark at = { 1 + random_below(50), 1 + random_below(50) };
+		struct conf_mark at = { 1 + random_below(50), 1 + random_below(50) };
 
-		assert_int_equal(policy_fault_add(&list, at, "fault %u", i), 0);
+		assert_int_equal(conf_fault_add(&list, at, "fault %u", i), 0);
 	}
-	assert_int_equal(list.n, POLICY_FAULTS_MAX);
-	assert_int_equal(list.more, 1000 - POLICY_FAULTS_MAX);
+	assert_int_equal(list.n, CONF_FAULTS_MAX);
+	assert_int_equal(list.more, 1000 - CONF_FAULTS_MAX);
 	for (size_t i = 0; i < list.n; i++) {
 		assert_true(list.v[i].line * 100 + list.v[i].column >= before);
 		before = list.v[i].line * 100 + list.v[i].column;
 	}
 	/* The first of the text are kept: 1000 faults on 50 lines leave no room beyond line 10. */
 	assert_true(list.v[list.n - 1].line < 10);
-	policy_faults_clear(&list);
+	conf_faults_clear(&list);
 	assert_int_equal(list.n, 0);
 	assert_int_equal(list.more, 0);
 }
@@ -365,12 +365,12 @@ static void faults_are_printable(void **state)
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
-		struct policy_faults list = { .n = 0 };
+		struct conf_faults list = { .n = 0 };
 
 		assert_int_equal(
-			policy_fault_add(&list, (struct policy_mark){ 1, 1 }, "%s", rows[i].in), 0);
+			conf_fault_add(&list, (struct conf_mark){ 1, 1 }, "%s", rows[i].in), 0);
 		assert_string_equal(list.v[0].text, rows[i].out);
-		policy_faults_clear(&list);
+		conf_faults_clear(&list);
 	}
 }
 
@@ -379,22 +379,22 @@ static void quotes_are_cut_between_characters(void **state)
 	char text[600];
 
 	for (size_t shift = 0; shift < 3; shift++) {
-		struct policy_quote quote;
+		struct conf_quote quote;
 		uint32_t c;
 		size_t n;
 
 		memset(text, 'x', shift);
 		for (size_t i = shift; i + 3 < sizeof(text); i += 3)
 			memcpy(text + i, "\xe6\x97\xa5", 4);
-		quote = policy_quote(text);
+		quote = conf_quote(text);
 		assert_string_equal(quote.s + strlen(quote.s) - 3, "...");
 		for (size_t i = 0; quote.s[i]; i += n) {
-			n = policy_utf8_next(quote.s + i, strlen(quote.s + i), &c);
+			n = conf_utf8_next(quote.s + i, strlen(quote.s + i), &c);
 			assert_true(n > 0);
 		}
 	}
-	assert_string_equal(policy_quote("short").s, "short");
-	assert_string_equal(policy_quote_name("TOKEN=hunter2").s, "TOKEN");
+	assert_string_equal(conf_quote("short").s, "short");
+	assert_string_equal(conf_quote_name("TOKEN=hunter2").s, "TOKEN");
 }
 
 /* No fault may say the value of a variable: it may be a secret. */
@@ -1035,7 +1035,7 @@ static int load(const char *path)
 	struct policy *policy = NULL;
 	int r;
 
-	policy_faults_clear(&faults);
+	conf_faults_clear(&faults);
 	r = policy_load(path, &no_paths, &policy, &faults);
 	policy_free(policy);
 	return r;
@@ -1061,9 +1061,9 @@ static void files_are_loaded(void **state)
 	assert_int_equal(load(path), -ENOENT);
 	assert_int_equal(load(dir), -EISDIR);
 	assert_int_equal(load("/dev/null"), -EOPNOTSUPP);
-	write_file(path, POLICY_TEXT_MAX - strlen(HEAD "#"));
+	write_file(path, CONF_TEXT_MAX - strlen(HEAD "#"));
 	assert_int_equal(load(path), 0);
-	write_file(path, POLICY_TEXT_MAX - strlen(HEAD "#") + 1);
+	write_file(path, CONF_TEXT_MAX - strlen(HEAD "#") + 1);
 	assert_int_equal(load(path), -EINVAL);
 	assert_int_equal(faults.n, 1);
 	assert_string_equal(faults.v[0].text, "longer than 256 KiB");
@@ -1084,11 +1084,11 @@ static void large_policies_are_read(void **state)
 
 	assert_non_null(f);
 	fputs(HEAD "network:\n allow:\n", f);
-	for (unsigned int i = 0; i < POLICY_LIST_MAX; i++)
+	for (unsigned int i = 0; i < CONF_LIST_MAX; i++)
 		fprintf(f, "  - {to: 10.%u.%u.0/24, port: 443, proto: tcp}\n", i / 256, i % 256);
 	fclose(f);
 	image = compile_good(text);
-	assert_int_equal(image->n_nets, POLICY_LIST_MAX);
+	assert_int_equal(image->n_nets, CONF_LIST_MAX);
 	free(image);
 }
 
@@ -1097,7 +1097,7 @@ static void large_policies_are_read(void **state)
 /* Parses and compiles with the n-th allocation failing. Returns what came of it; nothing may be left behind. */
 static int run_with_failure(const char *text, const struct policy_options *options, long n)
 {
-	struct policy_faults list = { .n = 0 };
+	struct conf_faults list = { .n = 0 };
 	struct policy *policy = NULL;
 	struct image *image = NULL;
 	long live;
@@ -1111,7 +1111,7 @@ static int run_with_failure(const char *text, const struct policy_options *optio
 		r = policy_compile(policy, &image);
 	free(image);
 	policy_free(policy);
-	policy_faults_clear(&list);
+	conf_faults_clear(&list);
 	memory.armed = false;
 	live = memory.live;
 	assert_int_equal(live, 0);
@@ -1155,7 +1155,7 @@ static void memory_may_end_anywhere(void **state)
 
 static int setup(void **state)
 {
-	policy_faults_clear(&faults);
+	conf_faults_clear(&faults);
 	return 0;
 }
 

@@ -34,7 +34,7 @@ static const struct cli_option check_option_rows[] = {
 struct outcome {
 	const char *path;
 	int r; /* as of policy_load() */
-	struct policy_faults faults;
+	struct conf_faults faults;
 };
 
 /* Writes text as a JSON string; bytes that are no ASCII text go through as they are or as \u00XX.
@@ -66,7 +66,7 @@ static void outcome_print_json(const struct outcome *outcome)
 	}
 	fputs(",\"faults\":[", stdout);
 	for (size_t i = 0; i < outcome->faults.n; i++) {
-		const struct policy_fault *fault = &outcome->faults.v[i];
+		const struct conf_fault *fault = &outcome->faults.v[i];
 
 		printf("%s{\"line\":%u,\"column\":%u,\"text\":", i ? "," : "", fault->line,
 		       fault->column);
@@ -81,7 +81,7 @@ static void outcome_print_text(const struct outcome *outcome)
 	if (outcome->r == 0)
 		printf("%s: ok\n", outcome->path);
 	else if (outcome->faults.n)
-		policy_faults_print(&outcome->faults, outcome->path, stderr);
+		conf_faults_print(&outcome->faults, outcome->path, stderr);
 	else
 		cli_fail(EXIT_FOUND, "%s: %s", outcome->path, strerror(-outcome->r));
 }
@@ -117,7 +117,7 @@ static int check_file(const struct check_options *options, const char *path)
 		outcome_print_text(&outcome);
 	if (outcome.r < 0)
 		code = outcome.faults.n ? EXIT_POLICY : EXIT_FOUND;
-	policy_faults_clear(&outcome.faults);
+	conf_faults_clear(&outcome.faults);
 	return code;
 }
 

@@ -75,7 +75,7 @@ static int policy_read(struct setup *setup, const struct setup_options *options,
 		.check_paths = !setup->attach,
 		.need_workdir = need_workdir,
 	};
-	struct policy_faults faults = { 0 };
+	struct conf_faults faults = { 0 };
 	int err;
 
 	if (options->policy)
@@ -84,13 +84,13 @@ static int policy_read(struct setup *setup, const struct setup_options *options,
 		err = policy_parse(default_policy, sizeof(default_policy) - 1, &how, &setup->policy,
 				   &faults);
 	if (faults.n) {
-		policy_faults_print(&faults, options->policy ? options->policy : "(no policy)",
-				    stderr);
+		conf_faults_print(&faults, options->policy ? options->policy : "(no policy)",
+				  stderr);
 		error_set(error, EINVAL, "the policy has faults; `cordon check` shows the same");
 	} else if (err) {
 		error_set(error, -err, "%s: %s", options->policy, strerror(-err));
 	}
-	policy_faults_clear(&faults);
+	conf_faults_clear(&faults);
 	return err;
 }
 

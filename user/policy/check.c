@@ -76,7 +76,7 @@ static void path_judge(const struct policy_key *key, const char *path, struct er
 }
 
 void policy_check_path(struct policy_context *context, const struct policy_key *key,
-		       const char *path, struct policy_mark mark)
+		       const char *path, struct conf_mark mark)
 {
 	struct error error = { "" };
 
@@ -94,7 +94,7 @@ void policy_check_path(struct policy_context *context, const struct policy_key *
 	if (context->options->check_paths && context->complete)
 		path_judge(key, path, &error);
 	if (error.text[0])
-		policy_context_fault(context, mark, "%s: `%s` %s", key->path, policy_quote(path).s,
+		policy_context_fault(context, mark, "%s: `%s` %s", key->path, conf_quote(path).s,
 				     error.text);
 }
 
@@ -110,15 +110,15 @@ static int workdir_from_option(const char *option, char **ret_path, struct error
 	absolute = realpath(option, NULL);
 	if (!absolute)
 		return errno == ENOMEM ? -ENOMEM
-				       : error_set(error, EINVAL, "`%s`: %s",
-						   policy_quote(option).s, strerror(errno));
+				       : error_set(error, EINVAL, "`%s`: %s", conf_quote(option).s,
+						   strerror(errno));
 	return policy_value_path(absolute, ret_path, error);
 }
 
 static void workdir_take_option(struct policy_context *context)
 {
 	/* -w stands nowhere in the text; its faults are put before the first line. */
-	static const struct policy_mark nowhere = { 1, 1 };
+	static const struct conf_mark nowhere = { 1, 1 };
 	struct policy_key key = *policy_key_find("files.workdir");
 	struct error error = { "" };
 	char *path = NULL;
@@ -139,7 +139,7 @@ static void workdir_take_option(struct policy_context *context)
 	policy_check_path(context, &key, path, nowhere);
 }
 
-void policy_check_workdir(struct policy_context *context, struct policy_mark root)
+void policy_check_workdir(struct policy_context *context, struct conf_mark root)
 {
 	static const char *const path = "files.workdir";
 
@@ -193,7 +193,7 @@ static void check_duplicates(struct policy_context *context)
 		}
 		policy_context_fault(context, use->mark,
 				     "%s: `%s` is already given at line %u as %s", use->key->path,
-				     policy_quote(use->text).s, first->mark.line, first->key->path);
+				     conf_quote(use->text).s, first->mark.line, first->key->path);
 	}
 }
 
@@ -234,7 +234,7 @@ static void check_read_deny(struct policy_context *context)
 			policy_context_fault(
 				context, use->mark,
 				"%s: `%s` takes in the workdir, which could then not be read",
-				use->key->path, policy_quote(use->text).s);
+				use->key->path, conf_quote(use->text).s);
 	}
 }
 

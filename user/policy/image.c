@@ -56,7 +56,7 @@ static bool header_is_good(const struct image *image, size_t size)
 
 	if (image->magic != IMAGE_MAGIC || image->version != CORDON_ABI_VERSION || image->pad)
 		return false;
-	if (image->n_nets > POLICY_LIST_MAX || image->n_roots > IMAGE_ROOTS_MAX ||
+	if (image->n_nets > CONF_LIST_MAX || image->n_roots > IMAGE_ROOTS_MAX ||
 	    size > IMAGE_SIZE_MAX || image->string_bytes == 0 || image->string_bytes > size)
 		return false;
 	need = sizeof(*image) + image->n_nets * sizeof(struct image_net) +

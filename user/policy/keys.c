@@ -9,6 +9,7 @@
 #include <netinet/in.h>
 #include <string.h>
 
+#include "conf/near.h"
 #include "util/util.h"
 
 static const struct policy_word mode_words[] = {
@@ -185,65 +186,14 @@ const struct policy_key *policy_key_child(const struct policy_key *parent, const
 	return NULL;
 }
 
-/* Words beyond this many characters are near to nothing. */
-#define NEAR_MAX 24
-
-/*
- * Edits that turn a into b: insert, remove, replace, or swap two neighbours (optimal string
- * alignment). Case does not count: `Mode` is `mode`. Returns a number beyond every threshold for
- * long words.
- */
-static size_t word_distance(const char *a, const char *b)
-{
-	size_t d[NEAR_MAX + 1][NEAR_MAX + 1], n = strlen(a), m = strlen(b);
-
-	if (n > NEAR_MAX || m > NEAR_MAX)
-		return NEAR_MAX;
-	for (size_t i = 0; i <= n; i++)
-		d[i][0] = i;
-	for (size_t j = 0; j <= m; j++)
-		d[0][j] = j;
-	for (size_t i = 1; i <= n; i++) {
-		for (size_t j = 1; j <= m; j++) {
-			size_t cost = (a[i - 1] | 0x20) != (b[j - 1] | 0x20);
-			size_t best = d[i - 1][j - 1] + cost;
-
-			if (d[i - 1][j] + 1 < best)
-				best = d[i - 1][j] + 1;
-			if (d[i][j - 1] + 1 < best)
-				best = d[i][j - 1] + 1;
-			if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] &&
-			    d[i - 2][j - 2] + 1 < best)
-				best = d[i - 2][j - 2] + 1;
-			d[i][j] = best;
-		}
-	}
-	return d[n][m];
-}
-
-/* Is `name` near `word`, and nearer than *best? Then sets *best. */
-static bool word_is_nearer(const char *name, const char *word, size_t *best)
-{
-	size_t distance = word_distance(name, word), length = strlen(word);
-	size_t most = length <= 3 ? 1 : length <= 6 ? 2 : 3;
-
-	/* What stops short of the word was meant to be it: `mem` is `memory`. */
-	if (strlen(name) >= 3 && !strncmp(name, word, strlen(name)))
-		distance = distance < most ? distance : most;
-	if (distance > most || distance >= *best)
-		return false;
-	*best = distance;
-	return true;
-}
-
 const struct policy_key *policy_key_nearest(const struct policy_key *parent, const char *name)
 {
 	const struct policy_key *nearest = NULL;
-	size_t best = NEAR_MAX;
+	size_t best = CONF_NEAR_NONE;
 
 	for (size_t i = 0; i < policy_keys_n; i++)
 		if (policy_key_is_child(parent, &policy_keys[i]) &&
-		    word_is_nearer(name, policy_key_leaf(&policy_keys[i]), &best))
+		    conf_word_is_nearer(name, policy_key_leaf(&policy_keys[i]), &best))
 			nearest = &policy_keys[i];
 	return nearest;
 }
@@ -251,11 +201,11 @@ const struct policy_key *policy_key_nearest(const struct policy_key *parent, con
 const struct policy_key *policy_key_elsewhere(const char *name)
 {
 	const struct policy_key *nearest = NULL;
-	size_t best = NEAR_MAX;
+	size_t best = CONF_NEAR_NONE;
 
 	for (size_t i = 1; i < policy_keys_n; i++)
 		if (!strchr(policy_keys[i].path, '[') &&
-		    word_is_nearer(name, policy_key_leaf(&policy_keys[i]), &best))
+		    conf_word_is_nearer(name, policy_key_leaf(&policy_keys[i]), &best))
 			nearest = &policy_keys[i];
 	return nearest;
 }
@@ -263,10 +213,10 @@ const struct policy_key *policy_key_elsewhere(const char *name)
 const char *policy_word_nearest(const struct policy_word *words, const char *name)
 {
 	const char *nearest = NULL;
-	size_t best = NEAR_MAX;
+	size_t best = CONF_NEAR_NONE;
 
 	for (; words->name; words++)
-		if (word_is_nearer(name, words->name, &best))
+		if (conf_word_is_nearer(name, words->name, &best))
 			nearest = words->name;
 	return nearest;
 }

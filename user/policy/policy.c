@@ -6,10 +6,9 @@
 #include "policy/policy.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
-#include <sys/stat.h>
 
+#include "conf/file.h"
 #include "policy/context.h"
 #include "util/util.h"
 
@@ -50,9 +49,9 @@ static void context_release(struct policy_context *context)
 }
 #define _cleanup_context_ __attribute__((cleanup(context_release)))
 
-static void node_free_p(struct policy_node **node)
+static void node_free_p(struct conf_node **node)
 {
-	policy_node_free(*node);
+	conf_node_free(*node);
 }
 #define _cleanup_node_ __attribute__((cleanup(node_free_p)))
 
@@ -103,13 +102,13 @@ static void context_settle(struct policy_context *context)
 	}
 }
 
-static void context_take_tree(struct policy_context *context, const struct policy_node *root)
+static void context_take_tree(struct policy_context *context, const struct conf_node *root)
 {
-	static const struct policy_mark start = { 1, 1 };
+	static const struct conf_mark start = { 1, 1 };
 
 	if (root)
 		policy_read_root(context, root);
-	else if (policy_fault_count(context->faults) == 0)
+	else if (conf_fault_count(context->faults) == 0)
 		policy_context_fault(context, start,
 				     "empty: a policy needs `cordon: 1` and `name`");
 	policy_check_workdir(context, root ? root->mark : start);
@@ -119,10 +118,10 @@ static void context_take_tree(struct policy_context *context, const struct polic
 }
 
 int policy_parse(const char *text, size_t length, const struct policy_options *options,
-		 struct policy **ret_policy, struct policy_faults *faults)
+		 struct policy **ret_policy, struct conf_faults *faults)
 {
 	_cleanup_context_ struct policy_context context = { .options = options, .faults = faults };
-	_cleanup_node_ struct policy_node *root = NULL;
+	_cleanup_node_ struct conf_node *root = NULL;
 	int r;
 
 	context.policy = calloc(1, sizeof(*context.policy));
@@ -130,56 +129,27 @@ int policy_parse(const char *text, size_t length, const struct policy_options *o
 		return -ENOMEM;
 	context.policy->mode = CORDON_MODE_ENFORCE;
 	context.policy->loopback = CORDON_LOOPBACK_FENCE;
-	r = policy_node_read(text, length, faults, &root, &context.complete);
+	r = conf_node_read(text, length, faults, &root, &context.complete);
 	if (r < 0)
 		return r;
 	context_take_tree(&context, root);
 	if (context.err)
 		return context.err;
-	if (policy_fault_count(faults))
+	if (conf_fault_count(faults))
 		return -EINVAL;
 	*ret_policy = TAKE_PTR(context.policy);
 	return 0;
 }
 
-/* Reads at most size bytes; returns how many or -errno. */
-static ssize_t file_read(int fd, char *buffer, size_t size)
-{
-	size_t used = 0;
-	ssize_t n;
-
-	while (used < size) {
-		n = read(fd, buffer + used, size - used);
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return -errno;
-		if (n == 0)
-			break;
-		used += (size_t)n;
-	}
-	return (ssize_t)used;
-}
-
 int policy_load(const char *path, const struct policy_options *options, struct policy **ret_policy,
-		struct policy_faults *faults)
+		struct conf_faults *faults)
 {
-	_cleanup_free_ char *buffer = NULL;
-	_cleanup_close_ int fd = -1;
-	struct stat st;
-	ssize_t n;
+	_cleanup_free_ char *text = NULL;
+	size_t length;
+	int r;
 
-	/* Not blocking: a fifo must not hold up whoever checks a directory of policies. */
-	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-	if (fd < 0 || fstat(fd, &st) < 0)
-		return -errno;
-	if (!S_ISREG(st.st_mode))
-		return S_ISDIR(st.st_mode) ? -EISDIR : -EOPNOTSUPP;
-	buffer = malloc(POLICY_TEXT_MAX + 1);
-	if (!buffer)
-		return -ENOMEM;
-	n = file_read(fd, buffer, POLICY_TEXT_MAX + 1);
-	if (n < 0)
-		return (int)n;
-	return policy_parse(buffer, (size_t)n, options, ret_policy, faults);
+	r = conf_file_read(path, &text, &length);
+	if (r < 0)
+		return r;
+	return policy_parse(text, length, options, ret_policy, faults);
 }

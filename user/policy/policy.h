@@ -12,13 +12,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "conf/fault.h"
 #include "cordon/abi.h"
-
-/* A policy text, a list, a string: what is longer is a fault. docs/limits.md lists them. */
-#define POLICY_TEXT_MAX (256 * 1024)
-#define POLICY_STRING_MAX 4095
-#define POLICY_LIST_MAX 4096
-#define POLICY_FAULTS_MAX 100
 
 struct policy_strings {
 	char **v; /* owned, each NUL-terminated; v[n] is NULL, also when n is 0 */
@@ -51,19 +46,6 @@ struct policy {
 	struct policy_strings labels;  /* "key=value" */
 };
 
-/* One fault of a text. */
-struct policy_fault {
-	unsigned int line;   /* from 1 */
-	unsigned int column; /* from 1, in characters */
-	char *text;	     /* what is wrong and what would be right, one line, owned */
-};
-
-struct policy_faults {
-	struct policy_fault v[POLICY_FAULTS_MAX];
-	size_t n;
-	size_t more; /* found beyond POLICY_FAULTS_MAX */
-};
-
 /* What a caller gives besides the text. */
 struct policy_options {
 	const char *workdir; /* -w, or NULL; overrides files.workdir */
@@ -74,20 +56,16 @@ struct policy_options {
 /*
  * Parses text (length bytes, need not end in NUL; not kept). Returns 0 and a policy in *ret_policy (free with
  * policy_free), -EINVAL with faults filled, sorted by position, or -ENOMEM. faults must be empty or zeroed; free
- * it with policy_faults_clear in every case.
+ * it with conf_faults_clear in every case.
  */
 int policy_parse(const char *text, size_t length, const struct policy_options *options,
-		 struct policy **ret_policy, struct policy_faults *faults);
+		 struct policy **ret_policy, struct conf_faults *faults);
 
-/* The same from a file of at most POLICY_TEXT_MAX bytes; also -errno of open and read. Regular files only. */
+/* The same from a file of at most CONF_TEXT_MAX bytes; also -errno of open and read. Regular files only. */
 int policy_load(const char *path, const struct policy_options *options, struct policy **ret_policy,
-		struct policy_faults *faults);
+		struct conf_faults *faults);
 
 void policy_free(struct policy *policy); /* takes NULL */
-void policy_faults_clear(struct policy_faults *faults);
-
-/* Writes "FILE:LINE:COLUMN: text\n" for each fault. */
-void policy_faults_print(const struct policy_faults *faults, const char *path, FILE *out);
 
 /* Prints the table of keys as a Markdown table: `cordon check --print-keys`, the middle of docs/policy.md. */
 void policy_print_keys(FILE *out);
@@ -97,9 +75,9 @@ void policy_print_keys(FILE *out);
  * No pointers: offsets count from the start of the strings. Prefixes are sorted, without duplicates, and each
  * carries the union of what all rules that cover it allow, so that the longest match is the whole answer.
  */
-#define IMAGE_MAGIC 0x314e4443U			  /* "CDN1" */
-#define IMAGE_ROOTS_MAX (4 * POLICY_LIST_MAX + 2) /* every path that a policy can name */
-#define IMAGE_SIZE_MAX (16 * 1024 * 1024)	  /* more than any policy text compiles to */
+#define IMAGE_MAGIC 0x314e4443U			/* "CDN1" */
+#define IMAGE_ROOTS_MAX (4 * CONF_LIST_MAX + 2) /* every path that a policy can name */
+#define IMAGE_SIZE_MAX (16 * 1024 * 1024)	/* more than any policy text compiles to */
 
 struct image_net {
 	struct cordon_addr addr;

@@ -14,7 +14,7 @@
 #define LABELS_MAX 64
 
 typedef void read_fn(struct policy_context *context, const struct policy_key *key,
-		     const struct policy_node *value, void *base);
+		     const struct conf_node *value, void *base);
 
 static read_fn read_value;
 
@@ -25,7 +25,7 @@ static bool path_check_is_due(const struct policy_context *context, const struct
 }
 
 void policy_context_use(struct policy_context *context, const struct policy_key *key,
-			const char *text, struct policy_mark mark)
+			const char *text, struct conf_mark mark)
 {
 	if (context->n_uses == context->uses_room) {
 		size_t room = context->uses_room ? context->uses_room * 2 : 64;
@@ -64,20 +64,20 @@ static void strings_append(struct policy_context *context, struct policy_strings
 }
 
 static void fault_type(struct policy_context *context, const struct policy_key *key,
-		       enum policy_type type, const struct policy_node *value)
+		       enum policy_type type, const struct conf_node *value)
 {
 	policy_context_fault(context, value->mark, "%s: expects %s, not %s",
 			     key->path[0] ? key->path : "the policy", policy_type_names[type],
-			     policy_node_describe(value));
+			     conf_node_describe(value));
 }
 
 /* The text of a scalar that says something; else NULL, and a fault was added. */
 static const char *value_text(struct policy_context *context, const struct policy_key *key,
-			      enum policy_type type, const struct policy_node *value)
+			      enum policy_type type, const struct conf_node *value)
 {
-	if (value->kind == POLICY_NODE_BAD)
+	if (value->kind == CONF_NODE_BAD)
 		return NULL;
-	if (value->kind != POLICY_NODE_SCALAR || policy_node_is_null(value)) {
+	if (value->kind != CONF_NODE_SCALAR || conf_node_is_null(value)) {
 		fault_type(context, key, type, value);
 		return NULL;
 	}
@@ -86,9 +86,9 @@ static const char *value_text(struct policy_context *context, const struct polic
 
 /* Is it a list? Else a fault was added. */
 static bool value_is_list(struct policy_context *context, const struct policy_key *key,
-			  const struct policy_node *value)
+			  const struct conf_node *value)
 {
-	if (value->kind == POLICY_NODE_LIST)
+	if (value->kind == CONF_NODE_LIST)
 		return true;
 	fault_type(context, key, key->type, value);
 	return false;
@@ -99,7 +99,7 @@ static bool value_is_list(struct policy_context *context, const struct policy_ke
  * all is well.
  */
 static bool value_is_good(struct policy_context *context, const struct policy_key *key,
-			  const struct policy_node *value, int r, const struct error *error)
+			  const struct conf_node *value, int r, const struct error *error)
 {
 	if (r == -ENOMEM)
 		context->err = r;
@@ -109,7 +109,7 @@ static bool value_is_good(struct policy_context *context, const struct policy_ke
 }
 
 static void fault_not_enforced(struct policy_context *context, const struct policy_key *key,
-			       struct policy_mark at)
+			       struct conf_mark at)
 {
 	policy_context_fault(context, at, "%s: not enforced by this version", key->path);
 }
@@ -127,11 +127,11 @@ static const char *keys_list(const struct policy_key *parent, char *list, size_t
 }
 
 static void fault_unknown_key(struct policy_context *context, const struct policy_key *parent,
-			      const struct policy_node *name)
+			      const struct conf_node *name)
 {
 	const struct policy_key *near = policy_key_nearest(parent, name->text);
 	const struct policy_key *elsewhere = near ? NULL : policy_key_elsewhere(name->text);
-	struct policy_quote quote = policy_quote(name->text);
+	struct conf_quote quote = conf_quote(name->text);
 	const char *in = parent->path[0] ? parent->path : "the policy";
 	char list[256] = "";
 
@@ -151,10 +151,10 @@ static void fault_unknown_key(struct policy_context *context, const struct polic
 /* --- mappings of keys ------------------------------------------------------------------------- */
 
 static void read_entry(struct policy_context *context, const struct policy_key *parent,
-		       const struct policy_node *name, const struct policy_node *value, void *base)
+		       const struct conf_node *name, const struct conf_node *value, void *base)
 {
 	const struct policy_key *key = policy_key_child(parent, name->text);
-	bool empty = value->kind == POLICY_NODE_LIST && value->n == 0;
+	bool empty = value->kind == CONF_NODE_LIST && value->n == 0;
 
 	if (!key) {
 		fault_unknown_key(context, parent, name);
@@ -163,29 +163,29 @@ static void read_entry(struct policy_context *context, const struct policy_key *
 	context->given[key - policy_keys] = true;
 	if (key->status == POLICY_UNBUILT || (key->status == POLICY_UNBUILT_EMPTY && !empty))
 		fault_not_enforced(context, key, name->mark);
-	else if (value->kind != POLICY_NODE_BAD)
+	else if (value->kind != CONF_NODE_BAD)
 		read_value(context, key, value, base);
 }
 
-static bool mapping_has(const struct policy_node *mapping, const char *name)
+static bool mapping_has(const struct conf_node *mapping, const char *name)
 {
 	for (size_t i = 0; i < mapping->n; i += 2)
-		if (mapping->child[i]->kind == POLICY_NODE_SCALAR &&
+		if (mapping->child[i]->kind == CONF_NODE_SCALAR &&
 		    !strcmp(mapping->child[i]->text, name))
 			return true;
 	return false;
 }
 
 static void read_mapping(struct policy_context *context, const struct policy_key *key,
-			 const struct policy_node *value, void *base)
+			 const struct conf_node *value, void *base)
 {
-	if (value->kind != POLICY_NODE_MAPPING) {
-		if (value->kind != POLICY_NODE_BAD)
+	if (value->kind != CONF_NODE_MAPPING) {
+		if (value->kind != CONF_NODE_BAD)
 			fault_type(context, key, POLICY_TYPE_MAPPING, value);
 		return;
 	}
 	for (size_t i = 0; i < value->n; i += 2)
-		if (value->child[i]->kind == POLICY_NODE_SCALAR)
+		if (value->child[i]->kind == CONF_NODE_SCALAR)
 			read_entry(context, key, value->child[i], value->child[i + 1], base);
 	for (size_t i = 0; context->complete && i < policy_keys_n; i++)
 		if (policy_keys[i].required && policy_key_is_child(key, &policy_keys[i]) &&
@@ -197,7 +197,7 @@ static void read_mapping(struct policy_context *context, const struct policy_key
 /* --- single values ---------------------------------------------------------------------------- */
 
 static void read_version(struct policy_context *context, const struct policy_key *key,
-			 const struct policy_node *value, void *base)
+			 const struct conf_node *value, void *base)
 {
 	const char *text = value_text(context, key, key->type, value);
 
@@ -210,11 +210,11 @@ static void read_version(struct policy_context *context, const struct policy_key
 		policy_context_fault(
 			context, value->mark,
 			"%s: version %s is not supported; this program reads version 1", key->path,
-			policy_quote(text).s);
+			conf_quote(text).s);
 }
 
 static void read_name(struct policy_context *context, const struct policy_key *key,
-		      const struct policy_node *value, void *base)
+		      const struct conf_node *value, void *base)
 {
 	const char *text = value_text(context, key, key->type, value);
 	char **target = (char **)((char *)base + key->offset);
@@ -238,10 +238,10 @@ static void words_list(const struct policy_word *words, char *list, size_t size)
 }
 
 static void fault_unknown_word(struct policy_context *context, const struct policy_key *key,
-			       const struct policy_node *value)
+			       const struct conf_node *value)
 {
 	const char *near = policy_word_nearest(key->words, value->text);
-	struct policy_quote quote = policy_quote(value->text);
+	struct conf_quote quote = conf_quote(value->text);
 	char list[128] = "";
 
 	if (near) {
@@ -256,7 +256,7 @@ static void fault_unknown_word(struct policy_context *context, const struct poli
 }
 
 static void read_word(struct policy_context *context, const struct policy_key *key,
-		      const struct policy_node *value, void *base)
+		      const struct conf_node *value, void *base)
 {
 	const char *text = value_text(context, key, key->type, value);
 
@@ -279,7 +279,7 @@ _Static_assert(sizeof(enum cordon_mode) == sizeof(unsigned int), "read_word() wr
 _Static_assert(sizeof(enum cordon_loopback) == sizeof(unsigned int), "read_word() writes one");
 
 static void read_prefix(struct policy_context *context, const struct policy_key *key,
-			const struct policy_node *value, void *base)
+			const struct conf_node *value, void *base)
 {
 	const char *text = value_text(context, key, key->type, value);
 	struct policy_allow *allow = (struct policy_allow *)((char *)base + key->offset);
@@ -305,7 +305,7 @@ static void read_prefix(struct policy_context *context, const struct policy_key 
 }
 
 static void read_port(struct policy_context *context, const struct policy_key *key,
-		      const struct policy_node *value, void *base)
+		      const struct conf_node *value, void *base)
 {
 	const char *text = value_text(context, key, key->type, value);
 	struct policy_allow *allow = (struct policy_allow *)((char *)base + key->offset);
@@ -323,7 +323,7 @@ static void read_port(struct policy_context *context, const struct policy_key *k
  * freed.
  */
 static char *value_path(struct policy_context *context, const struct policy_key *key,
-			const struct policy_node *value)
+			const struct conf_node *value)
 {
 	const char *text = value_text(context, key, POLICY_TYPE_PATH, value);
 	struct error error = { "" };
@@ -341,13 +341,13 @@ static char *value_path(struct policy_context *context, const struct policy_key 
 }
 
 static void read_path(struct policy_context *context, const struct policy_key *key,
-		      const struct policy_node *value, void *base)
+		      const struct conf_node *value, void *base)
 {
 	*(char **)((char *)base + key->offset) = value_path(context, key, value);
 }
 
 static void read_paths(struct policy_context *context, const struct policy_key *key,
-		       const struct policy_node *value, void *base)
+		       const struct conf_node *value, void *base)
 {
 	struct policy_strings *strings = (struct policy_strings *)((char *)base + key->offset);
 
@@ -364,7 +364,7 @@ static void read_paths(struct policy_context *context, const struct policy_key *
 /* --- network ---------------------------------------------------------------------------------- */
 
 static void read_gateway_address(struct policy_context *context, const struct policy_key *key,
-				 const struct policy_node *value)
+				 const struct conf_node *value)
 {
 	const char *text = value_text(context, key, key->type, value);
 	struct policy *policy = context->policy;
@@ -384,21 +384,21 @@ static void read_gateway_address(struct policy_context *context, const struct po
 }
 
 static void read_gateway(struct policy_context *context, const struct policy_key *key,
-			 const struct policy_node *value, void *base)
+			 const struct conf_node *value, void *base)
 {
 	(void)base;
-	if (value->kind == POLICY_NODE_SCALAR && value->text[0] == '/') {
+	if (value->kind == CONF_NODE_SCALAR && value->text[0] == '/') {
 		context->policy->gateway_unix = value_path(context, key, value);
 		return;
 	}
-	if (value->kind != POLICY_NODE_LIST) {
+	if (value->kind != CONF_NODE_LIST) {
 		read_gateway_address(context, key, value);
 		return;
 	}
 	for (size_t i = 0; i < value->n; i++) {
-		const struct policy_node *item = value->child[i];
+		const struct conf_node *item = value->child[i];
 
-		if (item->kind == POLICY_NODE_SCALAR && item->text[0] == '/')
+		if (item->kind == CONF_NODE_SCALAR && item->text[0] == '/')
 			policy_context_fault(context, item->mark,
 					     "%s: a socket path stands alone, not in a list",
 					     key->path);
@@ -408,7 +408,7 @@ static void read_gateway(struct policy_context *context, const struct policy_key
 }
 
 static void allow_append(struct policy_context *context, const struct policy_rule *rule,
-			 struct policy_mark mark)
+			 struct conf_mark mark)
 {
 	struct policy *policy = context->policy;
 
@@ -418,7 +418,7 @@ static void allow_append(struct policy_context *context, const struct policy_rul
 }
 
 static void read_rules(struct policy_context *context, const struct policy_key *key,
-		       const struct policy_node *value, void *base)
+		       const struct conf_node *value, void *base)
 {
 	const struct policy_key *item = policy_key_find("network.allow[]");
 	struct policy *policy = context->policy;
@@ -434,11 +434,11 @@ static void read_rules(struct policy_context *context, const struct policy_key *
 	}
 	for (size_t i = 0; i < value->n; i++) {
 		struct policy_rule rule = { .allow.ports.hi = 65535 };
-		size_t before = policy_fault_count(context->faults);
+		size_t before = conf_fault_count(context->faults);
 
 		read_mapping(context, item, value->child[i], &rule);
-		if (value->child[i]->kind == POLICY_NODE_MAPPING && !context->err &&
-		    policy_fault_count(context->faults) == before)
+		if (value->child[i]->kind == CONF_NODE_MAPPING && !context->err &&
+		    conf_fault_count(context->faults) == before)
 			allow_append(context, &rule, value->child[i]->mark);
 	}
 }
@@ -446,14 +446,14 @@ static void read_rules(struct policy_context *context, const struct policy_key *
 /* --- environment and labels ------------------------------------------------------------------- */
 
 static void read_env_names(struct policy_context *context, const struct policy_key *key,
-			   const struct policy_node *value, void *base)
+			   const struct conf_node *value, void *base)
 {
 	struct policy_strings *names = (struct policy_strings *)((char *)base + key->offset);
 
 	if (!value_is_list(context, key, value))
 		return;
 	for (size_t i = 0; i < value->n; i++) {
-		const struct policy_node *item = value->child[i];
+		const struct conf_node *item = value->child[i];
 		const char *text = value_text(context, key, POLICY_TYPE_NAME, item);
 		struct error error = { "" };
 
@@ -479,33 +479,33 @@ static void pair_append(struct policy_context *context, struct policy_strings *s
 
 /* The value of one name. Values of env.set may be secrets: no fault says them. */
 static const char *pair_value(struct policy_context *context, const struct policy_key *key,
-			      const struct policy_node *name, const struct policy_node *value)
+			      const struct conf_node *name, const struct conf_node *value)
 {
-	if (value->kind == POLICY_NODE_BAD)
+	if (value->kind == CONF_NODE_BAD)
 		return NULL;
-	if (value->kind == POLICY_NODE_SCALAR && !policy_node_is_null(value))
+	if (value->kind == CONF_NODE_SCALAR && !conf_node_is_null(value))
 		return value->text;
 	policy_context_fault(context, value->mark, "%s: `%s` expects text, not %s%s", key->path,
-			     policy_quote_name(name->text).s, policy_node_describe(value),
-			     policy_node_is_null(value) ? "; write \"\" for empty text" : "");
+			     conf_quote_name(name->text).s, conf_node_describe(value),
+			     conf_node_is_null(value) ? "; write \"\" for empty text" : "");
 	return NULL;
 }
 
 static void read_env(struct policy_context *context, const struct policy_key *key,
-		     const struct policy_node *value, void *base)
+		     const struct conf_node *value, void *base)
 {
 	struct policy_strings *strings = (struct policy_strings *)((char *)base + key->offset);
 
-	if (value->kind != POLICY_NODE_MAPPING) {
+	if (value->kind != CONF_NODE_MAPPING) {
 		fault_type(context, key, key->type, value);
 		return;
 	}
 	for (size_t i = 0; i < value->n; i += 2) {
-		const struct policy_node *name = value->child[i];
+		const struct conf_node *name = value->child[i];
 		const char *text;
 		struct error error = { "" };
 
-		if (name->kind != POLICY_NODE_SCALAR)
+		if (name->kind != CONF_NODE_SCALAR)
 			continue;
 		text = pair_value(context, key, name, value->child[i + 1]);
 		if (!value_is_good(context, key, name, policy_value_env_name(name->text, &error),
@@ -518,11 +518,11 @@ static void read_env(struct policy_context *context, const struct policy_key *ke
 }
 
 static void read_labels(struct policy_context *context, const struct policy_key *key,
-			const struct policy_node *value, void *base)
+			const struct conf_node *value, void *base)
 {
 	struct policy_strings *strings = (struct policy_strings *)((char *)base + key->offset);
 
-	if (value->kind != POLICY_NODE_MAPPING) {
+	if (value->kind != CONF_NODE_MAPPING) {
 		fault_type(context, key, key->type, value);
 		return;
 	}
@@ -530,11 +530,11 @@ static void read_labels(struct policy_context *context, const struct policy_key 
 		policy_context_fault(context, value->child[LABELS_MAX * 2]->mark,
 				     "%s: more than %d labels", key->path, LABELS_MAX);
 	for (size_t i = 0; i < value->n; i += 2) {
-		const struct policy_node *name = value->child[i];
+		const struct conf_node *name = value->child[i];
 		const char *text;
 		struct error error = { "" };
 
-		if (name->kind != POLICY_NODE_SCALAR)
+		if (name->kind != CONF_NODE_SCALAR)
 			continue;
 		text = pair_value(context, key, name, value->child[i + 1]);
 		if (text && value_is_good(context, key, name,
@@ -545,7 +545,7 @@ static void read_labels(struct policy_context *context, const struct policy_key 
 
 /* A list of a key that is not built was found empty: it asks for nothing. */
 static void read_nothing(struct policy_context *context, const struct policy_key *key,
-			 const struct policy_node *value, void *base)
+			 const struct conf_node *value, void *base)
 {
 	(void)context;
 	(void)key;
@@ -554,7 +554,7 @@ static void read_nothing(struct policy_context *context, const struct policy_key
 }
 
 static void read_value(struct policy_context *context, const struct policy_key *key,
-		       const struct policy_node *value, void *base)
+		       const struct conf_node *value, void *base)
 {
 	static read_fn *const read_by_type[POLICY_TYPE_COUNT] = {
 		[POLICY_TYPE_MAPPING] = read_mapping,	  [POLICY_TYPE_VERSION] = read_version,
@@ -570,7 +570,7 @@ static void read_value(struct policy_context *context, const struct policy_key *
 	read_by_type[key->type](context, key, value, base);
 }
 
-void policy_read_root(struct policy_context *context, const struct policy_node *root)
+void policy_read_root(struct policy_context *context, const struct conf_node *root)
 {
 	read_mapping(context, &policy_keys[0], root, context->policy);
 }

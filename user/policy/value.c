@@ -11,7 +11,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "policy/fault.h"
+#include "conf/fault.h"
 
 #define POLICY_NAME_MAX 64
 #define LABEL_KEY_MAX 63
@@ -211,12 +211,11 @@ static int addr_parse(const char *text, struct cordon_addr *ret_addr, struct err
 	if (text_is_name(text))
 		return error_set(error, EINVAL,
 				 "`%s` is a name: give an address; " NAMES_ARE_NOT_RESOLVED,
-				 policy_quote(text).s);
+				 conf_quote(text).s);
 	if (strchr(text, '%'))
 		return error_set(error, EINVAL, "`%s` has a zone (%%); give an address without one",
-				 policy_quote(text).s);
-	return error_set(error, EINVAL, "`%s` is not an IPv4 or IPv6 address",
-			 policy_quote(text).s);
+				 conf_quote(text).s);
+	return error_set(error, EINVAL, "`%s` is not an IPv4 or IPv6 address", conf_quote(text).s);
 }
 
 int policy_value_prefix(const char *text, struct cordon_addr *ret_addr, uint8_t *ret_bits,
@@ -229,7 +228,7 @@ int policy_value_prefix(const char *text, struct cordon_addr *ret_addr, uint8_t 
 
 	if (strstr(text, "://"))
 		return error_set(error, EINVAL, "`%s` is a URL; give an address",
-				 policy_quote(text).s);
+				 conf_quote(text).s);
 	copy = strdup(text);
 	if (!copy)
 		return -ENOMEM;
@@ -241,14 +240,14 @@ int policy_value_prefix(const char *text, struct cordon_addr *ret_addr, uint8_t 
 	bits = policy_addr_bits(ret_addr);
 	if (slash && number_parse(slash + 1, bits, &bits) < 0)
 		return error_set(error, EINVAL, "`%s`: after / comes a number of bits, 0 to %u",
-				 policy_quote(text).s, policy_addr_bits(ret_addr));
+				 conf_quote(text).s, policy_addr_bits(ret_addr));
 	if (bits >= 96 && addr_unmap(ret_addr))
 		bits -= 96;
 	cleared = *ret_addr;
 	prefix_clear_host_bits(&cleared, bits);
 	if (memcmp(&cleared, ret_addr, sizeof(cleared)) != 0)
 		return error_set(error, EINVAL, "`%s` has bits set beyond the prefix; write %s",
-				 policy_quote(text).s, policy_prefix_format(&cleared, bits).s);
+				 conf_quote(text).s, policy_prefix_format(&cleared, bits).s);
 	*ret_bits = (uint8_t)bits;
 	return 0;
 }
@@ -263,7 +262,7 @@ static int gateway_fault_no_port(const char *text, struct error *error)
 	if (addr_parse(text, &addr, NULL) == 0)
 		return error_set(error, EINVAL, "the port is missing: %s:PORT", text);
 	return error_set(error, EINVAL, "`%s` is not ADDRESS:PORT, e.g. 127.0.0.1:8800",
-			 policy_quote(text).s);
+			 conf_quote(text).s);
 }
 
 /* Splits "HOST:PORT" or "[HOST]:PORT" in place. */
@@ -322,7 +321,7 @@ int policy_value_gateway(const char *text, struct cordon_gateway *ret_gateway, s
 		return -EINVAL;
 	if (number_parse(port_text, 65535, &port) < 0 || port == 0)
 		return error_set(error, EINVAL, "port `%s` is not a number from 1 to 65535",
-				 policy_quote(port_text).s);
+				 conf_quote(port_text).s);
 	addr_unmap(addr);
 	if (policy_prefix_is_metadata(addr, policy_addr_bits(addr)))
 		return error_set(error, EINVAL,
@@ -348,11 +347,11 @@ int policy_value_ports(const char *text, struct cordon_ports *ret_ports, struct 
 		*dash = '\0';
 	if (number_parse(copy, 65535, &lo) < 0 || lo == 0)
 		return error_set(error, EINVAL, "`%s` is not a port (1 to 65535) or a range N-M",
-				 policy_quote(text).s);
+				 conf_quote(text).s);
 	hi = lo;
 	if (dash && (number_parse(dash + 1, 65535, &hi) < 0 || hi == 0))
 		return error_set(error, EINVAL, "`%s` is not a port (1 to 65535) or a range N-M",
-				 policy_quote(text).s);
+				 conf_quote(text).s);
 	if (lo > hi)
 		return error_set(error, EINVAL, "can never match: write %u-%u", hi, lo);
 	if (dash && lo == hi)
@@ -392,7 +391,7 @@ int policy_value_path(const char *text, char **ret_path, struct error *error)
 
 	if (text[0] != '/')
 		return error_set(error, EINVAL, "`%s` is not an absolute path; begin with /",
-				 policy_quote(text).s);
+				 conf_quote(text).s);
 	if (text_has_control(text))
 		return error_set(error, EINVAL, "a control character in a path");
 	path = malloc(strlen(text) + 2);
@@ -416,7 +415,7 @@ bool policy_path_is_canonical(const char *path)
 	const char *p = path;
 	size_t n;
 
-	if (path[0] != '/' || strlen(path) > POLICY_STRING_MAX || text_has_control(path))
+	if (path[0] != '/' || strlen(path) > CONF_STRING_MAX || text_has_control(path))
 		return false;
 	while (path[1] && *p) {
 		p++;
@@ -448,7 +447,7 @@ int policy_value_name(const char *text, struct error *error)
 	return error_set(error, EINVAL,
 			 "`%s` is not a name: 1 to %d letters, digits, `.`, `_`, `-`, the first a "
 			 "letter or digit",
-			 policy_quote(text).s, POLICY_NAME_MAX);
+			 conf_quote(text).s, POLICY_NAME_MAX);
 }
 
 int policy_value_env_name(const char *text, struct error *error)
@@ -461,7 +460,7 @@ int policy_value_env_name(const char *text, struct error *error)
 	return error_set(
 		error, EINVAL,
 		"`%s` is not the name of a variable: letters, digits and `_`, no digit first",
-		policy_quote_name(text).s);
+		conf_quote_name(text).s);
 }
 
 int policy_value_label(const char *key, const char *value, struct error *error)
@@ -470,7 +469,7 @@ int policy_value_label(const char *key, const char *value, struct error *error)
 		return error_set(error, EINVAL,
 				 "`%s` is not a label: 1 to %d letters, digits, `.`, `_`, `-`, "
 				 "`/`, the first a letter or digit",
-				 policy_quote(key).s, LABEL_KEY_MAX);
+				 conf_quote(key).s, LABEL_KEY_MAX);
 	if (strlen(value) > LABEL_VALUE_MAX)
 		return error_set(error, EINVAL, "longer than %d bytes", LABEL_VALUE_MAX);
 	if (text_has_control(value))

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* See text.h. One pass over the bytes; the first fault of each line is reported. */
-#include "policy/text.h"
+#include "conf/text.h"
 
 #include <errno.h>
 
@@ -8,7 +8,7 @@ struct scan {
 	const char *text;
 	size_t length;
 	size_t at;
-	struct policy_mark mark;
+	struct conf_mark mark;
 	bool indent;	/* nothing but blanks so far on this line */
 	bool line_done; /* a fault of this line was reported */
 };
@@ -21,7 +21,7 @@ static const char *scan_judge(const struct scan *scan, size_t size, uint32_t c)
 	if (size == 0)
 		return "not valid UTF-8";
 	if (c == 0)
-		return "a NUL byte; a policy is plain text";
+		return "a NUL byte; this must be plain text";
 	if (c == '\r' && !last && scan->text[scan->at + 1] == '\n')
 		return NULL;
 	if (c == '\r' || c == 0x85 || c == 0x2028 || c == 0x2029)
@@ -49,19 +49,19 @@ static void scan_advance(struct scan *scan, size_t size, uint32_t c)
 		scan->indent = false;
 }
 
-int policy_text_check(const char *text, size_t length, struct policy_faults *faults)
+int conf_text_check(const char *text, size_t length, struct conf_faults *faults)
 {
 	struct scan scan = { .text = text, .length = length, .mark = { 1, 1 }, .indent = true };
 
-	if (length > POLICY_TEXT_MAX)
-		return policy_fault_add(faults, scan.mark, "longer than %d KiB",
-					POLICY_TEXT_MAX / 1024);
+	if (length > CONF_TEXT_MAX)
+		return conf_fault_add(faults, scan.mark, "longer than %d KiB",
+				      CONF_TEXT_MAX / 1024);
 	while (scan.at < length) {
 		uint32_t c = 0;
-		size_t size = policy_utf8_next(text + scan.at, length - scan.at, &c);
+		size_t size = conf_utf8_next(text + scan.at, length - scan.at, &c);
 		const char *wrong = scan.line_done ? NULL : scan_judge(&scan, size, c);
 
-		if (wrong && policy_fault_add(faults, scan.mark, "%s", wrong) < 0)
+		if (wrong && conf_fault_add(faults, scan.mark, "%s", wrong) < 0)
 			return -ENOMEM;
 		scan.line_done |= wrong != NULL;
 		scan_advance(&scan, size, c);

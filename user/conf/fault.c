@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The list of faults of a policy text: sorted, bounded, and safe to print, whatever the text holds.
+ * The list of faults of a text: sorted, bounded, and safe to print, whatever the text holds.
  * No privilege. When memory ends, the caller gets -ENOMEM and the list stays valid.
  */
 #define _GNU_SOURCE 1
-#include "policy/fault.h"
+#include "conf/fault.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -12,7 +12,7 @@
 
 #include "util/util.h"
 
-size_t policy_utf8_next(const char *text, size_t size, uint32_t *ret_character)
+size_t conf_utf8_next(const char *text, size_t size, uint32_t *ret_character)
 {
 	static const struct {
 		unsigned char mask, lead;
@@ -55,7 +55,7 @@ static char *text_make_printable(const char *text)
 	uint32_t c;
 
 	for (size_t i = 0; out && i < size; i += n) {
-		n = policy_utf8_next(text + i, size - i, &c);
+		n = conf_utf8_next(text + i, size - i, &c);
 		if (n && !character_is_unsafe(c)) {
 			memcpy(out + used, text + i, n);
 			used += n;
@@ -71,19 +71,19 @@ static char *text_make_printable(const char *text)
 	return out;
 }
 
-static bool mark_is_before(struct policy_mark at, const struct policy_fault *fault)
+static bool mark_is_before(struct conf_mark at, const struct conf_fault *fault)
 {
 	return at.line != fault->line ? at.line < fault->line : at.column < fault->column;
 }
 
 /* Puts text (owned from here on) into its place. */
-static void faults_insert(struct policy_faults *faults, struct policy_mark at, char *text)
+static void faults_insert(struct conf_faults *faults, struct conf_mark at, char *text)
 {
 	size_t i = faults->n;
 
 	while (i > 0 && mark_is_before(at, &faults->v[i - 1]))
 		i--;
-	if (faults->n == POLICY_FAULTS_MAX) {
+	if (faults->n == CONF_FAULTS_MAX) {
 		faults->more++;
 		if (i == faults->n) {
 			free(text);
@@ -92,11 +92,11 @@ static void faults_insert(struct policy_faults *faults, struct policy_mark at, c
 		free(faults->v[--faults->n].text);
 	}
 	memmove(&faults->v[i + 1], &faults->v[i], (faults->n - i) * sizeof(faults->v[0]));
-	faults->v[i] = (struct policy_fault){ .line = at.line, .column = at.column, .text = text };
+	faults->v[i] = (struct conf_fault){ .line = at.line, .column = at.column, .text = text };
 	faults->n++;
 }
 
-int policy_fault_add(struct policy_faults *faults, struct policy_mark at, const char *format, ...)
+int conf_fault_add(struct conf_faults *faults, struct conf_mark at, const char *format, ...)
 {
 	_cleanup_free_ char *raw = NULL;
 	char *text;
@@ -117,9 +117,9 @@ int policy_fault_add(struct policy_faults *faults, struct policy_mark at, const 
 	return 0;
 }
 
-struct policy_quote policy_quote(const char *text)
+struct conf_quote conf_quote(const char *text)
 {
-	struct policy_quote quote;
+	struct conf_quote quote;
 	size_t size = strlen(text);
 
 	if (size < sizeof(quote.s) - 3) {
@@ -134,22 +134,22 @@ struct policy_quote policy_quote(const char *text)
 	return quote;
 }
 
-struct policy_quote policy_quote_name(const char *text)
+struct conf_quote conf_quote_name(const char *text)
 {
-	struct policy_quote quote = policy_quote(text);
+	struct conf_quote quote = conf_quote(text);
 
 	quote.s[strcspn(quote.s, "=")] = '\0';
 	return quote;
 }
 
-void policy_faults_clear(struct policy_faults *faults)
+void conf_faults_clear(struct conf_faults *faults)
 {
 	for (size_t i = 0; i < faults->n; i++)
 		free(faults->v[i].text);
 	memset(faults, 0, sizeof(*faults));
 }
 
-void policy_faults_print(const struct policy_faults *faults, const char *path, FILE *out)
+void conf_faults_print(const struct conf_faults *faults, const char *path, FILE *out)
 {
 	for (size_t i = 0; i < faults->n; i++)
 		fprintf(out, "%s:%u:%u: %s\n", path, faults->v[i].line, faults->v[i].column,

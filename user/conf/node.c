@@ -1,28 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * YAML events -> tree. libyaml's events, not its documents: they keep the position of everything
- * and expand nothing, so that an alias bomb is one fault and no memory. What a policy has no use
+ * and expand nothing, so that an alias bomb is one fault and no memory. What a configuration has no use
  * for is refused where it stands: anchors, aliases, tags, merge keys, directives, second documents,
  * duplicate keys. Depth, entries and strings are bounded; past a bound reading stops. No privilege;
  * a failure gives no tree or an incomplete one.
  */
 #define _GNU_SOURCE 1
-#include "policy/node.h"
+#include "conf/node.h"
 
 #include <errno.h>
 #include <string.h>
 #include <yaml.h>
 
-#include "policy/text.h"
+#include "conf/text.h"
 #include "util/util.h"
 
 struct reader {
 	yaml_parser_t yaml;
 	const char *text;
 	size_t length;
-	struct policy_faults *faults;
-	struct policy_node *root;
-	struct policy_node *open[POLICY_DEPTH_MAX]; /* from the root to where events go now */
+	struct conf_faults *faults;
+	struct conf_node *root;
+	struct conf_node *open[CONF_DEPTH_MAX]; /* from the root to where events go now */
 	size_t depth;
 	size_t documents;
 };
@@ -30,27 +30,27 @@ struct reader {
 /* Outcomes of taking one event, besides -ENOMEM. */
 enum { READ_ON = 0, READ_END = 1, READ_STOP = 2 };
 
-static struct policy_mark mark_from_yaml(yaml_mark_t mark)
+static struct conf_mark mark_from_yaml(yaml_mark_t mark)
 {
-	return (struct policy_mark){ (unsigned int)mark.line + 1, (unsigned int)mark.column + 1 };
+	return (struct conf_mark){ (unsigned int)mark.line + 1, (unsigned int)mark.column + 1 };
 }
 
-void policy_node_free(struct policy_node *node)
+void conf_node_free(struct conf_node *node)
 {
 	if (!node)
 		return;
 	for (size_t i = 0; i < node->n; i++)
-		policy_node_free(node->child[i]);
+		conf_node_free(node->child[i]);
 	free(node->child);
 	free(node->text);
 	free(node);
 }
 
-bool policy_node_is_null(const struct policy_node *node)
+bool conf_node_is_null(const struct conf_node *node)
 {
 	static const char *const words[] = { "", "~", "null", "Null", "NULL" };
 
-	if (node->kind != POLICY_NODE_SCALAR || !node->plain)
+	if (node->kind != CONF_NODE_SCALAR || !node->plain)
 		return false;
 	for (size_t i = 0; i < ARRAY_SIZE(words); i++)
 		if (!strcmp(node->text, words[i]))
@@ -58,20 +58,20 @@ bool policy_node_is_null(const struct policy_node *node)
 	return false;
 }
 
-const char *policy_node_describe(const struct policy_node *node)
+const char *conf_node_describe(const struct conf_node *node)
 {
-	if (node->kind == POLICY_NODE_MAPPING)
+	if (node->kind == CONF_NODE_MAPPING)
 		return "a mapping";
-	if (node->kind == POLICY_NODE_LIST)
+	if (node->kind == CONF_NODE_LIST)
 		return "a list";
-	return policy_node_is_null(node) ? "nothing" : "text";
+	return conf_node_is_null(node) ? "nothing" : "text";
 }
 
-static int node_append(struct policy_node *parent, struct policy_node *child)
+static int node_append(struct conf_node *parent, struct conf_node *child)
 {
 	if (parent->n == parent->room) {
 		size_t room = parent->room ? parent->room * 2 : 8;
-		struct policy_node **grown = realloc(parent->child, room * sizeof(*grown));
+		struct conf_node **grown = realloc(parent->child, room * sizeof(*grown));
 
 		if (!grown)
 			return -ENOMEM;
@@ -83,9 +83,9 @@ static int node_append(struct policy_node *parent, struct policy_node *child)
 }
 
 /* Hangs a new node where the next event belongs. Takes over node in every case. */
-static int reader_attach(struct reader *reader, struct policy_node *node)
+static int reader_attach(struct reader *reader, struct conf_node *node)
 {
-	struct policy_node *parent = reader->depth ? reader->open[reader->depth - 1] : NULL;
+	struct conf_node *parent = reader->depth ? reader->open[reader->depth - 1] : NULL;
 	size_t entries;
 	int r;
 
@@ -93,22 +93,22 @@ static int reader_attach(struct reader *reader, struct policy_node *node)
 		reader->root = node;
 		return READ_ON;
 	}
-	entries = parent->kind == POLICY_NODE_MAPPING ? parent->n / 2 : parent->n;
-	if (entries == POLICY_LIST_MAX) {
-		r = policy_fault_add(reader->faults, node->mark, "more than %d entries",
-				     POLICY_LIST_MAX);
-		policy_node_free(node);
+	entries = parent->kind == CONF_NODE_MAPPING ? parent->n / 2 : parent->n;
+	if (entries == CONF_LIST_MAX) {
+		r = conf_fault_add(reader->faults, node->mark, "more than %d entries",
+				   CONF_LIST_MAX);
+		conf_node_free(node);
 		return r < 0 ? r : READ_STOP;
 	}
 	r = node_append(parent, node);
 	if (r < 0)
-		policy_node_free(node);
+		conf_node_free(node);
 	return r;
 }
 
-static struct policy_node *node_new(enum policy_node_kind kind, struct policy_mark mark)
+static struct conf_node *node_new(enum conf_node_kind kind, struct conf_mark mark)
 {
-	struct policy_node *node = calloc(1, sizeof(*node));
+	struct conf_node *node = calloc(1, sizeof(*node));
 
 	if (node) {
 		node->kind = kind;
@@ -118,79 +118,78 @@ static struct policy_node *node_new(enum policy_node_kind kind, struct policy_ma
 }
 
 /* Anchors and tags are refused on whatever node they stand. */
-static int reader_refuse_decoration(struct reader *reader, struct policy_mark at,
+static int reader_refuse_decoration(struct reader *reader, struct conf_mark at,
 				    const yaml_char_t *anchor, const yaml_char_t *tag)
 {
 	int r = 0;
 
 	if (anchor)
-		r = policy_fault_add(reader->faults, at, "anchors are not accepted");
+		r = conf_fault_add(reader->faults, at, "anchors are not accepted");
 	if (r == 0 && tag)
-		r = policy_fault_add(reader->faults, at, "tags are not accepted");
+		r = conf_fault_add(reader->faults, at, "tags are not accepted");
 	return r;
 }
 
 static int reader_take_alias(struct reader *reader, const yaml_event_t *event)
 {
-	struct policy_mark at = mark_from_yaml(event->start_mark);
-	struct policy_node *node;
+	struct conf_mark at = mark_from_yaml(event->start_mark);
+	struct conf_node *node;
 	int r;
 
-	r = policy_fault_add(reader->faults, at, "aliases are not accepted; write the value out");
+	r = conf_fault_add(reader->faults, at, "aliases are not accepted; write the value out");
 	if (r < 0)
 		return r;
-	node = node_new(POLICY_NODE_BAD, at);
+	node = node_new(CONF_NODE_BAD, at);
 	return node ? reader_attach(reader, node) : -ENOMEM;
 }
 
 /* What is wrong with the value of a scalar by itself; NULL: nothing. */
 static const char *scalar_judge(const yaml_event_t *event)
 {
-	if (event->data.scalar.length > POLICY_STRING_MAX)
+	if (event->data.scalar.length > CONF_STRING_MAX)
 		return "text that is longer than 4095 bytes";
 	if (memchr(event->data.scalar.value, 0, event->data.scalar.length))
 		return "a NUL character in text";
 	return NULL;
 }
-_Static_assert(POLICY_STRING_MAX == 4095, "said in scalar_judge()");
+_Static_assert(CONF_STRING_MAX == 4095, "said in scalar_judge()");
 
 static int reader_take_scalar(struct reader *reader, const yaml_event_t *event)
 {
-	struct policy_mark at = mark_from_yaml(event->start_mark);
+	struct conf_mark at = mark_from_yaml(event->start_mark);
 	const char *wrong = scalar_judge(event);
-	struct policy_node *node;
+	struct conf_node *node;
 	int r;
 
 	r = reader_refuse_decoration(reader, at, event->data.scalar.anchor, event->data.scalar.tag);
 	if (r == 0 && wrong)
-		r = policy_fault_add(reader->faults, at, "%s", wrong);
+		r = conf_fault_add(reader->faults, at, "%s", wrong);
 	if (r < 0)
 		return r;
-	node = node_new(wrong ? POLICY_NODE_BAD : POLICY_NODE_SCALAR, at);
+	node = node_new(wrong ? CONF_NODE_BAD : CONF_NODE_SCALAR, at);
 	if (!node)
 		return -ENOMEM;
 	node->plain = event->data.scalar.style == YAML_PLAIN_SCALAR_STYLE;
 	node->text = strndup((const char *)event->data.scalar.value, event->data.scalar.length);
 	if (!node->text) {
-		policy_node_free(node);
+		conf_node_free(node);
 		return -ENOMEM;
 	}
 	return reader_attach(reader, node);
 }
 
-static int reader_open_node(struct reader *reader, enum policy_node_kind kind,
-			    struct policy_mark at, const yaml_char_t *anchor,
-			    const yaml_char_t *tag)
+static int reader_open_node(struct reader *reader, enum conf_node_kind kind, struct conf_mark at,
+			    const yaml_char_t *anchor, const yaml_char_t *tag)
 {
-	struct policy_node *node;
+	struct conf_node *node;
 	int r;
 
 	r = reader_refuse_decoration(reader, at, anchor, tag);
 	if (r < 0)
 		return r;
-	if (reader->depth == POLICY_DEPTH_MAX) {
-		r = policy_fault_add(reader->faults, at, "nested deeper than %d levels",
-				     POLICY_DEPTH_MAX);
+	if (reader->depth == CONF_DEPTH_MAX) {
+		r = conf_fault_add(reader->faults, at, "nested deeper than %d levels",
+				   CONF_DEPTH_MAX);
 		return r < 0 ? r : READ_STOP;
 	}
 	node = node_new(kind, at);
@@ -203,10 +202,10 @@ static int reader_open_node(struct reader *reader, enum policy_node_kind kind,
 }
 
 /* The entry before `last` whose key is the same text, or NULL. */
-static const struct policy_node *mapping_find_before(const struct policy_node *mapping, size_t last)
+static const struct conf_node *mapping_find_before(const struct conf_node *mapping, size_t last)
 {
 	for (size_t i = 0; i < last; i += 2)
-		if (mapping->child[i]->kind == POLICY_NODE_SCALAR &&
+		if (mapping->child[i]->kind == CONF_NODE_SCALAR &&
 		    !strcmp(mapping->child[i]->text, mapping->child[last]->text))
 			return mapping->child[i];
 	return NULL;
@@ -214,41 +213,41 @@ static const struct policy_node *mapping_find_before(const struct policy_node *m
 
 /* Judges one key of a mapping that is read; a faulty one becomes BAD and its value is passed over.
  */
-static int reader_check_key(struct reader *reader, const struct policy_node *mapping, size_t i)
+static int reader_check_key(struct reader *reader, const struct conf_node *mapping, size_t i)
 {
-	struct policy_node *key = mapping->child[i];
-	const struct policy_node *first;
+	struct conf_node *key = mapping->child[i];
+	const struct conf_node *first;
 	int r;
 
-	if (key->kind == POLICY_NODE_BAD)
+	if (key->kind == CONF_NODE_BAD)
 		return 0;
-	if (key->kind != POLICY_NODE_SCALAR) {
-		r = policy_fault_add(reader->faults, key->mark, "a key must be text, not %s",
-				     policy_node_describe(key));
+	if (key->kind != CONF_NODE_SCALAR) {
+		r = conf_fault_add(reader->faults, key->mark, "a key must be text, not %s",
+				   conf_node_describe(key));
 	} else if (key->plain && !strcmp(key->text, "<<")) {
-		r = policy_fault_add(reader->faults, key->mark,
-				     "merge keys are not accepted; write the keys out");
+		r = conf_fault_add(reader->faults, key->mark,
+				   "merge keys are not accepted; write the keys out");
 	} else {
 		first = mapping_find_before(mapping, i);
 		if (!first)
 			return 0;
-		r = policy_fault_add(reader->faults, key->mark,
-				     "duplicate key `%s`; it is already given at line %u",
-				     policy_quote(key->text).s, first->mark.line);
+		r = conf_fault_add(reader->faults, key->mark,
+				   "duplicate key `%s`; it is already given at line %u",
+				   conf_quote(key->text).s, first->mark.line);
 	}
-	key->kind = POLICY_NODE_BAD;
+	key->kind = CONF_NODE_BAD;
 	return r;
 }
 
 static int reader_close_node(struct reader *reader)
 {
-	struct policy_node *node = reader->open[--reader->depth];
+	struct conf_node *node = reader->open[--reader->depth];
 	int r = 0;
 
 	/* When reading stopped inside, the last key may be without a value. */
-	if (node->kind == POLICY_NODE_MAPPING && node->n % 2)
-		policy_node_free(node->child[--node->n]);
-	if (node->kind == POLICY_NODE_MAPPING)
+	if (node->kind == CONF_NODE_MAPPING && node->n % 2)
+		conf_node_free(node->child[--node->n]);
+	if (node->kind == CONF_NODE_MAPPING)
 		for (size_t i = 0; r == 0 && i < node->n; i += 2)
 			r = reader_check_key(reader, node, i);
 	return r;
@@ -256,23 +255,23 @@ static int reader_close_node(struct reader *reader)
 
 static int reader_take_document(struct reader *reader, const yaml_event_t *event)
 {
-	struct policy_mark at = mark_from_yaml(event->start_mark);
+	struct conf_mark at = mark_from_yaml(event->start_mark);
 	int r = 0;
 
 	if (reader->documents++) {
-		r = policy_fault_add(reader->faults, at, "a second document; a policy is one");
+		r = conf_fault_add(reader->faults, at, "a second document; a file holds one");
 		return r < 0 ? r : READ_END; /* the first one is complete */
 	}
 	if (event->data.document_start.version_directive ||
 	    event->data.document_start.tag_directives.start !=
 		    event->data.document_start.tag_directives.end)
-		r = policy_fault_add(reader->faults, at, "directives (%%) are not accepted");
+		r = conf_fault_add(reader->faults, at, "directives (%%) are not accepted");
 	return r;
 }
 
 static int reader_take_event(struct reader *reader, const yaml_event_t *event)
 {
-	struct policy_mark at = mark_from_yaml(event->start_mark);
+	struct conf_mark at = mark_from_yaml(event->start_mark);
 
 	switch (event->type) {
 	case YAML_STREAM_END_EVENT:
@@ -284,11 +283,11 @@ static int reader_take_event(struct reader *reader, const yaml_event_t *event)
 	case YAML_SCALAR_EVENT:
 		return reader_take_scalar(reader, event);
 	case YAML_SEQUENCE_START_EVENT:
-		return reader_open_node(reader, POLICY_NODE_LIST, at,
+		return reader_open_node(reader, CONF_NODE_LIST, at,
 					event->data.sequence_start.anchor,
 					event->data.sequence_start.tag);
 	case YAML_MAPPING_START_EVENT:
-		return reader_open_node(reader, POLICY_NODE_MAPPING, at,
+		return reader_open_node(reader, CONF_NODE_MAPPING, at,
 					event->data.mapping_start.anchor,
 					event->data.mapping_start.tag);
 	case YAML_SEQUENCE_END_EVENT:
@@ -321,7 +320,7 @@ static bool reader_line_has_bare_ipv6(const struct reader *reader, unsigned int 
 static int reader_report_syntax(struct reader *reader)
 {
 	const yaml_parser_t *yaml = &reader->yaml;
-	struct policy_mark at = mark_from_yaml(yaml->problem_mark);
+	struct conf_mark at = mark_from_yaml(yaml->problem_mark);
 	const char *hint = "";
 
 	if (yaml->error == YAML_MEMORY_ERROR)
@@ -329,9 +328,9 @@ static int reader_report_syntax(struct reader *reader)
 	if (reader_line_has_bare_ipv6(reader, at.line))
 		hint = "; an IPv6 address with a port needs quotes: \"[::1]:8800\"";
 	if (!yaml->context)
-		return policy_fault_add(reader->faults, at, "not YAML: %s%s", yaml->problem, hint);
-	return policy_fault_add(reader->faults, at, "not YAML: %s %s that began at line %zu%s",
-				yaml->problem, yaml->context, yaml->context_mark.line + 1, hint);
+		return conf_fault_add(reader->faults, at, "not YAML: %s%s", yaml->problem, hint);
+	return conf_fault_add(reader->faults, at, "not YAML: %s %s that began at line %zu%s",
+			      yaml->problem, yaml->context, yaml->context_mark.line + 1, hint);
 }
 
 /* Takes events until the end, a syntax error or a bound. Returns READ_END, READ_STOP or -ENOMEM. */
@@ -382,22 +381,22 @@ static int reader_read(struct reader *reader, bool *ret_complete)
 	return 0;
 }
 
-int policy_node_read(const char *text, size_t length, struct policy_faults *faults,
-		     struct policy_node **ret_root, bool *ret_complete)
+int conf_node_read(const char *text, size_t length, struct conf_faults *faults,
+		   struct conf_node **ret_root, bool *ret_complete)
 {
-	size_t before = policy_fault_count(faults);
+	size_t before = conf_fault_count(faults);
 	size_t skip = length >= 3 && !memcmp(text, "\xef\xbb\xbf", 3) ? 3 : 0; /* byte order mark */
 	struct reader reader = { .text = text + skip, .length = length - skip, .faults = faults };
 	int r;
 
 	*ret_root = NULL;
 	*ret_complete = false;
-	r = policy_text_check(reader.text, reader.length, faults);
-	if (r < 0 || policy_fault_count(faults) != before)
+	r = conf_text_check(reader.text, reader.length, faults);
+	if (r < 0 || conf_fault_count(faults) != before)
 		return r;
 	r = reader_read(&reader, ret_complete);
 	if (r < 0) {
-		policy_node_free(reader.root);
+		conf_node_free(reader.root);
 		return r;
 	}
 	*ret_root = reader.root;
