@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Who is calling: from an accepted connection to the fence that made it, on the kernel's word (promise 11).
+ *
+ * The owner of a fence (`cordon run`, `cordon attach`; root) publishes its identity on a unix socket below
+ * IDENTITY_DIR and keeps it there for as long as the fence lives; the gateway (its own user, no capabilities) connects
+ * to every such socket and reads it. That connection is the fence's pulse: when it hangs up, the fence is gone and so
+ * is all that was known of it. No process of a fence can connect there (Cordon's unix rule).
+ *
+ * TCP: a BPF program puts an option into the SYN of each connection that a fence makes to its gateway: the fence's
+ * slot, a number that counts up, and a MAC over both and the initial sequence number, under a key that only the
+ * kernel, the fence's owner and the gateway hold. A process can neither write TCP options nor read its own SYN, so the
+ * mark cannot be made, copied or kept; it belongs to the one connection. Addresses are no part of it: NAT by the kernel
+ * leaves it alone, whatever opens a connection of its own (a proxy, docker-proxy, slirp4netns) does not carry it.
+ * Unix: a BPF program notes the fence in storage of the very socket that accept(2) returns.
+ *
+ * Nothing that is unknown, too late, used twice, or of a fence that ended is a caller: -ENOENT, which the gateway
+ * answers with 401. All functions may be called from several threads.
+ */
+#ifndef CORDON_IDENTITY_H
+#define CORDON_IDENTITY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "util/util.h"
+
+#define IDENTITY_DIR "/run/cordon/identity"
+#define IDENTITY_GROUP "cordon-gateway" /* group that may read identities; without it root only */
+#define IDENTITY_TEXT_MAX 128
+#define IDENTITY_SCOPES_MAX 32
+#define IDENTITY_SCOPE_MAX 64
+#define IDENTITY_NODE_MAX 255
+
+/* What is said of a fence by who made it; never by the agent. "" where nothing was said. All texts end with NUL. */
+struct identity {
+	uint64_t fence_id;
+	uint64_t generation; /* of the policy */
+	uint32_t mode;	     /* enum cordon_mode */
+	uint32_t n_scopes;
+	char scopes[IDENTITY_SCOPES_MAX]
+		   [IDENTITY_SCOPE_MAX + 1]; /* what it may ask the gateway for */
+	char tenant[IDENTITY_TEXT_MAX + 1];
+	char subject[IDENTITY_TEXT_MAX + 1];
+	char task[IDENTITY_TEXT_MAX + 1];
+	char fence_name[IDENTITY_TEXT_MAX + 1];
+	char policy[IDENTITY_TEXT_MAX + 1];
+	char container[IDENTITY_TEXT_MAX + 1];
+	char node[IDENTITY_NODE_MAX + 1];
+};
+
+/* --- the gateway's side ----------------------------------------------------------------------------------------- */
+
+struct identity_source;
+
+/*
+ * Opens the directory of identities (NULL: IDENTITY_DIR). It need not exist yet: fences come and go. Returns 0 or
+ * -errno with the cause and remedy.
+ */
+int identity_open(const char *dir, struct identity_source **ret_source, struct error *error);
+void identity_close(struct identity_source *source); /* takes NULL */
+
+/*
+ * To be called on each listening socket, before it accepts: asks the kernel to keep the SYN of what it accepts.
+ * Returns 0 or -errno.
+ */
+int identity_listen(int listen_fd);
+
+/*
+ * The fence that made the accepted connection fd, TCP or unix. Returns 0, or -ENOENT: no living fence made it. Ask
+ * once per connection, directly after accept(2): the kernel gives a SYN out once, and a mark counts once. Blocks at
+ * most IDENTITY_WAIT_MS, and only while a fence is new.
+ */
+int identity_of_connection(struct identity_source *source, int fd, struct identity *ret_identity);
+
+/* Does the fence live? Exact at the moment of the call; to be asked before each effect. */
+bool identity_alive(struct identity_source *source, uint64_t fence_id);
+
+/* The identity of a living fence by its id: 0 or -ENOENT. For grants and the admin socket. */
+int identity_find(struct identity_source *source, uint64_t fence_id, struct identity *ret_identity);
+
+/*
+ * identity_fd() polls readable when fences came or went; then identity_poll() calls ended() for each that went, so
+ * that its connections can be cut. The descriptor is the source's.
+ */
+typedef void identity_ended_fn(void *context, uint64_t fence_id);
+int identity_fd(const struct identity_source *source);
+void identity_poll(struct identity_source *source, identity_ended_fn *ended, void *context);
+
+#define IDENTITY_WAIT_MS 250
+
+/* --- the owner's side ------------------------------------------------------------------------------------------- */
+
+/* What the kernel needs to mark connections with, and the gateway to know them by. */
+struct identity_key {
+	uint64_t k[2];
+};
+
+struct identity_owner;
+
+/*
+ * Publishes the identity of a fence in dir (NULL: IDENTITY_DIR). slot and key are those that the kernel side marks
+ * with; peers_fd is a descriptor of the map cordon_peers that can only read (-1: unix callers stay unknown), borrowed.
+ * Returns 0 or -errno with the cause.
+ */
+int identity_publish(const char *dir, const struct identity *identity, uint32_t slot,
+		     const struct identity_key *key, int peers_fd,
+		     struct identity_owner **ret_owner, struct error *error);
+
+/* Readable when a gateway has come; then identity_serve() answers all that wait. Never blocks. */
+int identity_owner_fd(const struct identity_owner *owner); /* -1 for NULL */
+void identity_serve(struct identity_owner *owner);	   /* takes NULL */
+
+/* Ends it: every gateway sees the fence go at once. Takes NULL. */
+void identity_withdraw(struct identity_owner *owner);
+
+#endif
