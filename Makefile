@@ -39,6 +39,9 @@ say = $(if $(V),,@printf '  %-7s %s\n' $(1) $(2))
 PARTS := util conf event policy host enforce
 LIBS := $(PARTS:%=$(O)/lib%.a)
 LDLIBS := -lbpf -lelf -lz -lyaml -ljansson
+# The ledger is the gateway's: whoever links it links these, then util.
+LEDGER_LIBS := $(O)/libledger.a
+LEDGER_LDLIBS := -lsqlite3 -lpq -lcrypto -ljansson -lpthread
 
 src = $(sort $(wildcard user/$(1)/*.c))
 obj = $(patsubst %.c,$(O)/%.o,$(call src,$(1)))
@@ -48,7 +51,7 @@ UNIT := $(patsubst tests/unit/%.c,$(O)/unit/%,$(wildcard tests/unit/test_*.c))
 FUZZ := $(patsubst tests/fuzz/%.c,$(O)/fuzz/%,$(wildcard tests/fuzz/fuzz_*.c))
 
 .PHONY: all
-all: $(PROGRAMS) $(O)/cordon.1 ## build everything into build/
+all: $(PROGRAMS) $(LEDGER_LIBS) $(O)/cordon.1 ## build everything into build/
 
 # --- the kernel side ---------------------------------------------------------------------------------------------
 
@@ -77,6 +80,8 @@ $(O)/lib$(1).a: $(call obj,$(1))
 	$$(Q)rm -f $$@ && ar rcs $$@ $$^
 endef
 $(foreach p,$(PARTS),$(eval $(call part_rule,$(p))))
+$(eval $(call part_rule,ledger))
+$(O)/user/ledger/postgres.o: ALL_CFLAGS += -isystem /usr/include/postgresql
 
 # Later parts use earlier ones, so the linker sees them last to first.
 reverse = $(if $(1),$(call reverse,$(wordlist 2,$(words $(1)),$(1))) $(firstword $(1)))
