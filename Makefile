@@ -112,10 +112,18 @@ $(O)/fuzz/%: tests/fuzz/%.c $(FUZZ_SRC) Makefile
 	$(Q)$(CLANG) -std=gnu11 -D_GNU_SOURCE -Iinclude -Iuser -g -O1 -fsanitize=fuzzer,address,undefined \
 		-fno-sanitize-recover=undefined -MMD -MP -MF $@.d -o $@ $< $(FUZZ_SRC) -lyaml -ljansson
 
+# What the kernel that runs it offers; for tests/coverage/coverage.
+$(O)/tests/offers: tests/coverage/offers.c Makefile
+	$(call say,TEST,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP -MF $@.d $(ALL_LDFLAGS) -o $@ $< -lbpf -lelf -lz
+
+TOOLS := $(O)/tests/offers
+
 FUZZ_SECONDS ?= 120
 
 .PHONY: tests
-tests: all $(UNIT) $(FUZZ)
+tests: all $(UNIT) $(FUZZ) $(TOOLS)
 
 .PHONY: test
 test: deps ## everything that CI runs: lint, unit, fuzz smoke, VMs over the kernel matrix

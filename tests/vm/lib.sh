@@ -96,7 +96,7 @@ scratch_resolve() {
 tree_make() {
 	local work=$1/tree image=$2 part
 	mkdir -p "$work"
-	for part in build tests policies demo; do
+	for part in build tests policies demo include docs; do
 		[ -d "$REPO_DIR/$part" ] || continue
 		tar -C "$REPO_DIR" --exclude=build/vm-logs --ignore-failed-read --warning=no-file-changed \
 			--warning=no-file-removed -cf - "$part" | tar -C "$work" --no-same-owner -xf -
