@@ -35,8 +35,8 @@ BPF_CFLAGS = -target bpf -mcpu=v3 -O2 -g -D__TARGET_ARCH_x86 -Iinclude -Ivmlinux
 Q := $(if $(V),,@)
 say = $(if $(V),,@printf '  %-7s %s\n' $(1) $(2))
 
-# Which part may use which is checked by tests/lint/layers: util <- conf, event, policy, host <- enforce <- cordon.
-PARTS := util conf event policy host enforce
+# Which part may use which is checked by tests/lint/layers: util <- conf <- event, policy, gwconf, host <- enforce <- cordon.
+PARTS := util conf event policy gwconf host enforce
 LIBS := $(PARTS:%=$(O)/lib%.a)
 LDLIBS := -lbpf -lelf -lz -lyaml -ljansson
 # The ledger is the gateway's: whoever links it links these, then util.
@@ -105,7 +105,7 @@ $(O)/unit/%: tests/unit/%.c $(LIBS) $(filter-out $(O)/user/cordon/main.o,$(call 
 	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP -MF $@.d $(ALL_LDFLAGS) $(UNIT_WRAP_$*) -o $@ $< \
 		$(filter-out $(O)/user/cordon/main.o,$(call obj,cordon)) $(LINK_LIBS) $(LDLIBS) -lcmocka
 
-FUZZ_SRC := $(foreach p,util conf event policy,$(call src,$(p)))
+FUZZ_SRC := $(foreach p,util conf event policy gwconf,$(call src,$(p)))
 $(O)/fuzz/%: tests/fuzz/%.c $(FUZZ_SRC) Makefile
 	$(call say,FUZZ,$@)
 	$(Q)mkdir -p $(@D)
@@ -179,7 +179,9 @@ install: all ## install below PREFIX (/usr), with DESTDIR
 	install -D -m 755 $(O)/cordon $(DESTDIR)$(SBINDIR)/cordon
 	install -D -m 644 $(O)/cordon.1 $(DESTDIR)$(MANDIR)/man1/cordon.1
 	install -d $(DESTDIR)$(DATADIR)/policies
+	install -d $(DESTDIR)$(DATADIR)/policies/tools
 	install -m 644 policies/*.yaml $(DESTDIR)$(DATADIR)/policies/
+	install -m 644 policies/tools/*.yaml $(DESTDIR)$(DATADIR)/policies/tools/
 	install -m 644 docs/event.schema.json $(DESTDIR)$(DATADIR)/
 
 .PHONY: clean

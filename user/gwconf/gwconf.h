@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The gateway's configuration and its tools (DESIGN 3.6): YAML text -> validated model. Knows no
+ * sockets, no storage and no HTTP; opens no files but those that it is told to load. Every fault of
+ * a text is found at once; a text with a fault gives no model. Models are constant once made.
+ */
+#ifndef CORDON_GWCONF_H
+#define CORDON_GWCONF_H
+
+#include <netinet/in.h>
+
+#include "conf/read.h"
+#include "util/util.h"
+
+/* docs/limits.md lists these. */
+#define GWCONF_FIELDS_MAX 16 /* members of a tool's input */
+#define GWCONF_TEXT_MAX 4096 /* characters of one text of an input */
+#define GWCONF_TOOLS_MAX 256
+#define GWCONF_ROUTES_MAX 8
+#define GWCONF_RESULT_MAX 32
+#define GWCONF_PARAMS_MAX 32 /* parameters of one SQL statement */
+#define GWCONF_ENUM_MAX 64
+#define GWCONF_PATTERN_ATOMS 32
+#define GWCONF_LISTEN_MAX 16
+#define GWCONF_KEYS_MAX 8
+#define GWCONF_UPSTREAMS_MAX 64
+
+/* --- input ------------------------------------------------------------------------------------ */
+
+enum gwconf_type { GWCONF_STRING, GWCONF_INTEGER, GWCONF_BOOLEAN };
+
+/* A pattern: atoms one after another, anchored at both ends. Matches in time linear in the text. */
+struct gwconf_pattern {
+	struct {
+		uint8_t set[32]; /* bit per byte */
+		uint16_t min, max;
+	} atom[GWCONF_PATTERN_ATOMS];
+	size_t n;
+};
+
+/* One member of the input. */
+struct gwconf_field {
+	char *name;
+	char *doc;	   /* or NULL */
+	unsigned int type; /* enum gwconf_type */
+	bool required;
+	long long min, max;		  /* of an integer */
+	long long min_length, max_length; /* of a string, in characters */
+	struct conf_strings words;	  /* enum of a string; n 0: any */
+	long long *numbers;		  /* enum of an integer, owned */
+	size_t n_numbers;
+	char *pattern_text; /* or NULL */
+	struct gwconf_pattern pattern;
+	struct conf_mark mark;
+};
+
+/* Does all of text match? */
+bool gwconf_pattern_matches(const struct gwconf_pattern *pattern, const char *text, size_t size);
+
+/* Reads ^...$ of literals, [classes], \d \w \. and the quantifiers ? + * {n} {n,m}. */
+int gwconf_pattern_parse(const char *text, struct gwconf_pattern *ret_pattern, struct error *error);
+
+/* --- SQL -------------------------------------------------------------------------------------- */
+
+/* One statement with named parameters, `:name`. */
+struct gwconf_sql {
+	char *text;
+	char *param[GWCONF_PARAMS_MAX]; /* each name once */
+	size_t n_params;
+	struct conf_mark mark;
+};
+
+/*
+ * Names that every statement may use: tenant, subject, task of the caller; object, amount and key of
+ * the call; call, its number. Ends with NULL.
+ */
+extern const char *const gwconf_sql_names[];
+
+/* Finds the parameters of text. Returns 0, -EINVAL with error set, or -ENOMEM. */
+int gwconf_sql_parse(const char *text, struct gwconf_sql *ret_sql, struct error *error);
+void gwconf_sql_release(struct gwconf_sql *sql);
+
+/* --- tools ------------------------------------------------------------------------------------ */
+
+enum gwconf_over { GWCONF_OVER_APPROVE, GWCONF_OVER_REFUSE };
+enum gwconf_per { GWCONF_PER_TENANT, GWCONF_PER_SUBJECT };
+enum gwconf_executor { GWCONF_EXEC_SQL, GWCONF_EXEC_HTTP };
+enum gwconf_method { GWCONF_POST, GWCONF_PUT, GWCONF_PATCH, GWCONF_DELETE };
+extern const char *const gwconf_methods[]; /* in the order of the enum, ends with NULL */
+
+/* Where a secret comes from; the model never holds it. */
+struct gwconf_secret {
+	char *file; /* one of the two */
+	char *env;
+};
+
+struct gwconf_tool {
+	char *name;
+	char *doc;		    /* or NULL */
+	char *path;		    /* of the file */
+	struct conf_strings routes; /* besides /tools/NAME */
+	char *scope;
+
+	struct gwconf_field *fields; /* owned */
+	size_t n_fields;
+
+	/* Indexes into fields; -1: none. */
+	int tenant, object, amount, key;
+
+	struct gwconf_sql
+		fact; /* with object: gives `tenant`, and `remaining` where there is an amount */
+
+	bool has_single, has_daily;
+	long long single, daily;
+	unsigned int over;	   /* enum gwconf_over */
+	unsigned int per;	   /* enum gwconf_per */
+	long long approval_ttl_ms; /* 0: that of the configuration */
+
+	unsigned int executor;	     /* enum gwconf_executor */
+	struct gwconf_sql statement; /* of sql: what is done; what it returns is the result */
+	char *upstream;		     /* of http: name in the configuration */
+	unsigned int method;
+	char *target;		  /* path on the upstream */
+	struct conf_strings body; /* members of the input that are sent as JSON */
+	char *key_header;	  /* in which the upstream gets the key; or NULL */
+	long long timeout_ms;
+	char *credential_header; /* NULL: none */
+	char *credential_prefix; /* or NULL */
+	struct gwconf_secret credential;
+
+	struct conf_strings result; /* the fields that may go back */
+};
+
+/* Index of the member in tool->fields, or -1. */
+int gwconf_tool_field(const struct gwconf_tool *tool, const char *name);
+
+/*
+ * Reads a tool. Returns 0 and *ret_tool (gwconf_tool_free), -EINVAL with faults, -ENOMEM, or for
+ * _load -errno of the file. faults must be empty; conf_faults_clear() it in every case.
+ */
+int gwconf_tool_parse(const char *text, size_t length, const char *path,
+		      struct gwconf_tool **ret_tool, struct conf_faults *faults);
+int gwconf_tool_load(const char *path, struct gwconf_tool **ret_tool, struct conf_faults *faults);
+void gwconf_tool_free(struct gwconf_tool *tool); /* takes NULL */
+
+/* --- configuration ---------------------------------------------------------------------------- */
+
+struct gwconf_listen {
+	char *text;   /* as given */
+	char *socket; /* path of a unix socket, or NULL */
+	union {
+		struct sockaddr sa;
+		struct sockaddr_in in;
+		struct sockaddr_in6 in6;
+	} addr;
+	socklen_t addr_length;
+	struct conf_mark mark;
+};
+
+enum gwconf_engine { GWCONF_SQLITE, GWCONF_POSTGRESQL };
+
+/* A database. */
+struct gwconf_store {
+	unsigned int engine; /* enum gwconf_engine */
+	char *url;	     /* as given; may hold a password: never shown */
+};
+
+enum gwconf_key_use { GWCONF_KEY_VERIFY, GWCONF_KEY_SIGN };
+
+/* A key for grants. */
+struct gwconf_key {
+	char *id;
+	char *file; /* PEM: private for sign, public for verify */
+	unsigned int use;
+	struct conf_mark mark;
+};
+
+struct gwconf_upstream {
+	char *name;
+	char *url; /* http[s]://host[:port], no path */
+	char *ca;  /* PEM file, or NULL: the system's */
+	struct conf_mark mark;
+};
+
+struct gwconf {
+	char *path; /* of the file */
+	struct gwconf_listen listen[GWCONF_LISTEN_MAX];
+	size_t n_listen;
+	char *node; /* NULL: the host's name */
+	char *admin;
+	char *events; /* `cordond`, `-`, or a path: file or socket */
+	long long approval_ttl_ms;
+	long long connections, header_bytes, headers, body_bytes;
+	long long idle_ms, request_ms;
+	long long drain_ms;
+	long long workers;    /* threads that serve connections */
+	long long executors;  /* threads that call upstreams */
+	long long key_ttl_ms; /* how long keys are kept */
+	struct gwconf_key keys[GWCONF_KEYS_MAX];
+	size_t n_keys;
+	struct gwconf_store store, facts; /* facts.url NULL: the store */
+	char *anchor;			  /* file that remembers the last record; or NULL */
+	struct gwconf_upstream upstreams[GWCONF_UPSTREAMS_MAX];
+	size_t n_upstreams;
+	struct conf_strings tool_files; /* as given */
+	struct gwconf_tool *tools[GWCONF_TOOLS_MAX];
+	struct conf_mark tool_marks[GWCONF_TOOLS_MAX]; /* where the configuration names each */
+	size_t n_tools;
+};
+
+/* Faults of one file. */
+struct gwconf_report {
+	char *path;
+	int r; /* -EINVAL: see faults; another -errno: the file cannot be read */
+	struct conf_faults faults;
+};
+
+struct gwconf_reports {
+	struct gwconf_report *v; /* owned */
+	size_t n;
+};
+void gwconf_reports_free(struct gwconf_reports *reports);
+void gwconf_reports_print(const struct gwconf_reports *reports, FILE *out);
+
+/* Reads the configuration alone: its tools are named, not loaded. As gwconf_tool_parse(). */
+int gwconf_parse(const char *text, size_t length, const char *path, struct gwconf **ret_conf,
+		 struct conf_faults *faults);
+
+/*
+ * The same, but with faults (-EINVAL) *ret_conf is what could be read: to find the tools, not to be used.
+ */
+int gwconf_parse_whole(const char *text, size_t length, const char *path, struct gwconf **ret_conf,
+		       struct conf_faults *faults);
+
+/*
+ * Reads a configuration and all of its tools, whose paths count from the configuration's directory, and
+ * judges them together: names and routes once, upstreams that exist. Returns 0 or -EINVAL with at least
+ * one report, or -ENOMEM. gwconf_reports_free() in every case.
+ */
+int gwconf_load(const char *path, struct gwconf **ret_conf, struct gwconf_reports *reports);
+void gwconf_free(struct gwconf *conf); /* takes NULL */
+
+const struct gwconf_upstream *gwconf_find_upstream(const struct gwconf *conf, const char *name);
+
+/* --- what a file is --------------------------------------------------------------------------- */
+
+enum gwconf_kind { GWCONF_KIND_POLICY, GWCONF_KIND_TOOL, GWCONF_KIND_CONFIG };
+
+/* Guesses by the keys at the top of a text; GWCONF_KIND_POLICY when nothing speaks for another. */
+enum gwconf_kind gwconf_kind_of(const char *text, size_t length);
+
+/* Prints the keys as Markdown tables: docs/gateway.md. */
+void gwconf_print_config_keys(FILE *out);
+void gwconf_print_tool_keys(FILE *out);
+
+#endif
