@@ -153,12 +153,14 @@ void policy_check_workdir(struct policy_context *context, struct conf_mark root)
 /* --- duplicates ------------------------------------------------------------------------------- */
 
 /* Keys of one group may not name the same thing twice. */
-enum use_group { USE_WRITABLE, USE_READ_DENY, USE_UNIX, USE_ENV };
+enum use_group { USE_WRITABLE, USE_READ_DENY, USE_UNIX, USE_ENV, USE_SCOPE };
 
 static enum use_group use_group(const struct policy_use *use)
 {
 	if (use->key->type == POLICY_TYPE_ENV_NAMES || use->key->type == POLICY_TYPE_ENV)
 		return USE_ENV;
+	if (use->key->type == POLICY_TYPE_SCOPES)
+		return USE_SCOPE;
 	if (use->key->path_flags & POLICY_PATH_WRITABLE)
 		return USE_WRITABLE;
 	return path_kinds_wanted(use->key) == POLICY_PATH_SOCKET ? USE_UNIX : USE_READ_DENY;

@@ -51,6 +51,7 @@ const char *const policy_type_names[POLICY_TYPE_COUNT] = {
 	[POLICY_TYPE_ENV_NAMES] = "a list of names",
 	[POLICY_TYPE_ENV] = "a mapping of names to text",
 	[POLICY_TYPE_LABELS] = "a mapping of names to text",
+	[POLICY_TYPE_SCOPES] = "a list of scopes",
 	[POLICY_TYPE_LIST] = "a list",
 	[POLICY_TYPE_TEXT] = "text",
 };
@@ -138,8 +139,9 @@ const struct policy_key policy_keys[] = {
 	  .doc = "variables that are taken from the caller, where set" },
 	{ "env.set", POLICY_TYPE_ENV, TARGET(env_set), .fallback = "`{}`",
 	  .doc = "variables and their values, as spelled" },
-	{ "scopes", POLICY_TYPE_LIST, UNBUILT_EMPTY, .fallback = "`[]`",
-	  .doc = "what the fence may ask the gateway for" },
+	{ "scopes", POLICY_TYPE_SCOPES, TARGET(scopes), .fallback = "`[]`",
+	  .doc = "what the fence may ask the gateway for, e.g. `refund:create`; at most 32 of 64 "
+		 "characters" },
 	{ "labels", POLICY_TYPE_LABELS, TARGET(labels), .fallback = "`{}`",
 	  .doc = "words for people and tools; at most 64, keys of 63 characters, values of 255 "
 		 "bytes" },

@@ -24,6 +24,7 @@ enum policy_type {
 	POLICY_TYPE_ENV_NAMES, /* struct policy_strings */
 	POLICY_TYPE_ENV,       /* struct policy_strings of NAME=value */
 	POLICY_TYPE_LABELS,    /* struct policy_strings of key=value */
+	POLICY_TYPE_SCOPES,    /* struct policy_strings */
 	POLICY_TYPE_LIST,      /* of an unbuilt key */
 	POLICY_TYPE_TEXT,      /* of an unbuilt key */
 	POLICY_TYPE_COUNT

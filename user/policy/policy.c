@@ -36,6 +36,7 @@ void policy_free(struct policy *policy)
 	strings_free(&policy->unix_sockets);
 	strings_free(&policy->env_pass);
 	strings_free(&policy->env_set);
+	strings_free(&policy->scopes);
 	strings_free(&policy->labels);
 	free(policy);
 }
@@ -90,6 +91,7 @@ static void context_settle(struct policy_context *context)
 		{ &policy->unix_sockets, "network.unix", NULL },
 		{ &policy->env_pass, "env.pass", default_env_pass },
 		{ &policy->env_set, "env.set", NULL },
+		{ &policy->scopes, "scopes", NULL },
 		{ &policy->labels, "labels", NULL },
 	};
 

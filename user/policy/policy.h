@@ -15,6 +15,9 @@
 #include "conf/fault.h"
 #include "cordon/abi.h"
 
+#define POLICY_SCOPES_MAX 32
+#define POLICY_SCOPE_MAX 64 /* characters */
+
 struct policy_strings {
 	char **v; /* owned, each NUL-terminated; v[n] is NULL, also when n is 0 */
 	size_t n;
@@ -43,6 +46,7 @@ struct policy {
 	struct policy_strings unix_sockets;
 	struct policy_strings env_pass;
 	struct policy_strings env_set; /* "NAME=value" */
+	struct policy_strings scopes;  /* what the gateway may be asked for */
 	struct policy_strings labels;  /* "key=value" */
 };
 

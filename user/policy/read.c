@@ -445,8 +445,10 @@ static void read_rules(struct policy_context *context, const struct policy_key *
 
 /* --- environment and labels ------------------------------------------------------------------- */
 
-static void read_env_names(struct policy_context *context, const struct policy_key *key,
-			   const struct conf_node *value, void *base)
+/* A list of names, each of which judge() accepts. */
+static void read_names(struct policy_context *context, const struct policy_key *key,
+		       const struct conf_node *value, void *base,
+		       int (*judge)(const char *text, struct error *error))
 {
 	struct policy_strings *names = (struct policy_strings *)((char *)base + key->offset);
 
@@ -457,12 +459,26 @@ static void read_env_names(struct policy_context *context, const struct policy_k
 		const char *text = value_text(context, key, POLICY_TYPE_NAME, item);
 		struct error error = { "" };
 
-		if (!text ||
-		    !value_is_good(context, key, item, policy_value_env_name(text, &error), &error))
+		if (!text || !value_is_good(context, key, item, judge(text, &error), &error))
 			continue;
 		policy_context_use(context, key, text, item->mark);
 		strings_append(context, names, strdup(text));
 	}
+}
+
+static void read_env_names(struct policy_context *context, const struct policy_key *key,
+			   const struct conf_node *value, void *base)
+{
+	read_names(context, key, value, base, policy_value_env_name);
+}
+
+static void read_scopes(struct policy_context *context, const struct policy_key *key,
+			const struct conf_node *value, void *base)
+{
+	if (value->kind == CONF_NODE_LIST && value->n > POLICY_SCOPES_MAX)
+		policy_context_fault(context, value->child[POLICY_SCOPES_MAX]->mark,
+				     "%s: more than %d scopes", key->path, POLICY_SCOPES_MAX);
+	read_names(context, key, value, base, policy_value_scope);
 }
 
 /* Appends "name=value". */
@@ -563,8 +579,8 @@ static void read_value(struct policy_context *context, const struct policy_key *
 		[POLICY_TYPE_GATEWAY] = read_gateway,	  [POLICY_TYPE_RULES] = read_rules,
 		[POLICY_TYPE_PREFIX] = read_prefix,	  [POLICY_TYPE_PORT] = read_port,
 		[POLICY_TYPE_ENV_NAMES] = read_env_names, [POLICY_TYPE_ENV] = read_env,
-		[POLICY_TYPE_LABELS] = read_labels,	  [POLICY_TYPE_LIST] = read_nothing,
-		[POLICY_TYPE_TEXT] = read_nothing,
+		[POLICY_TYPE_LABELS] = read_labels,	  [POLICY_TYPE_SCOPES] = read_scopes,
+		[POLICY_TYPE_LIST] = read_nothing,	  [POLICY_TYPE_TEXT] = read_nothing,
 	};
 
 	read_by_type[key->type](context, key, value, base);

@@ -463,6 +463,16 @@ int policy_value_env_name(const char *text, struct error *error)
 		conf_quote_name(text).s);
 }
 
+int policy_value_scope(const char *text, struct error *error)
+{
+	if (text_is_word(text, "._:-", POLICY_SCOPE_MAX))
+		return 0;
+	return error_set(error, EINVAL,
+			 "`%s` is not a scope: 1 to %d letters, digits, `.`, `_`, `:`, `-`, e.g. "
+			 "refund:create",
+			 conf_quote(text).s, POLICY_SCOPE_MAX);
+}
+
 int policy_value_label(const char *key, const char *value, struct error *error)
 {
 	if (!text_is_word(key, "._-/", LABEL_KEY_MAX))

@@ -35,6 +35,9 @@ int policy_value_name(const char *text, struct error *error);
 /* The name of an environment variable. */
 int policy_value_env_name(const char *text, struct error *error);
 
+/* What the gateway may be asked for: "refund:create". */
+int policy_value_scope(const char *text, struct error *error);
+
 int policy_value_label(const char *key, const char *value, struct error *error);
 
 /* Does prefix a contain prefix b, or equal it? */
