@@ -35,8 +35,8 @@ BPF_CFLAGS = -target bpf -mcpu=v3 -O2 -g -D__TARGET_ARCH_x86 -Iinclude -Ivmlinux
 Q := $(if $(V),,@)
 say = $(if $(V),,@printf '  %-7s %s\n' $(1) $(2))
 
-# Which part may use which is checked by tests/lint/layers: util <- conf <- event, policy, gwconf, host <- enforce <- cordon.
-PARTS := util conf event policy gwconf host enforce
+# Which part may use which is checked by tests/lint/layers: util <- conf <- event, policy, gwconf, host, identity <- enforce <- cordon.
+PARTS := util conf event policy gwconf host identity enforce
 LIBS := $(PARTS:%=$(O)/lib%.a)
 LDLIBS := -lbpf -lelf -lz -lyaml -ljansson
 # The ledger is the gateway's: whoever links it links these, then util.
@@ -105,7 +105,7 @@ $(O)/unit/%: tests/unit/%.c $(LIBS) $(filter-out $(O)/user/cordon/main.o,$(call 
 	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP -MF $@.d $(ALL_LDFLAGS) $(UNIT_WRAP_$*) -o $@ $< \
 		$(filter-out $(O)/user/cordon/main.o,$(call obj,cordon)) $(LINK_LIBS) $(LDLIBS) -lcmocka
 
-FUZZ_SRC := $(foreach p,util conf event policy gwconf,$(call src,$(p)))
+FUZZ_SRC := $(foreach p,util conf event policy gwconf identity,$(call src,$(p)))
 $(O)/fuzz/%: tests/fuzz/%.c $(FUZZ_SRC) Makefile
 	$(call say,FUZZ,$@)
 	$(Q)mkdir -p $(@D)
@@ -120,10 +120,17 @@ $(O)/tests/offers: tests/coverage/offers.c Makefile
 
 TOOLS := $(O)/tests/offers
 
+# Programs that tests in the guest use: build/tests/DIR/NAME from tests/DIR/NAME.c.
+HELPERS := $(O)/tests/identity/whois
+$(HELPERS): $(O)/tests/%: tests/%.c $(LIBS) Makefile
+	$(call say,TEST,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP -MF $@.d $(ALL_LDFLAGS) -o $@ $< $(LINK_LIBS) $(LDLIBS)
+
 FUZZ_SECONDS ?= 120
 
 .PHONY: tests
-tests: all $(UNIT) $(FUZZ) $(TOOLS)
+tests: all $(UNIT) $(FUZZ) $(TOOLS) $(HELPERS)
 
 .PHONY: test
 test: deps ## everything that CI runs: lint, unit, fuzz smoke, VMs over the kernel matrix

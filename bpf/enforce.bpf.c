@@ -4,6 +4,7 @@
  *
  * Files:     file_open, path_*, file_truncate, inode_setattr, inode_*xattr, inode_*_acl, file_ioctl, sb_*, move_mount
  * Network:   socket_create/post_create/connect/sendmsg, unix_*; cgroup connect4/6, sendmsg4/6, sock_create, egress
+ * Peer:      cgroup sockops, entry of security_unix_stream_connect; they tell the gateway who calls
  * Guard:     ptrace_access_check, task_kill, bpf
  * Identity:  task_alloc, bprm_check_security, cgroup_attach_task, task_newtask; iterators for the loader
  *
@@ -13,5 +14,6 @@
 #include "file.bpf.h"
 #include "guard.bpf.h"
 #include "net.bpf.h"
+#include "peer.bpf.h"
 
 char LICENSE[] SEC("license") = "GPL";

@@ -8,7 +8,7 @@
  * arguments; of several rows for one hook exactly one must fit. optional: the kernel may lack the hook, because an
  * older one (named in the comment) does its work.
  * C(program, attach_type) - cgroup programs, attached to each fence's cgroup.
- * T(program, tracepoint) - BTF tracepoints, through which tasks enter.
+ * T(program, tracepoint) - BTF tracepoints, through which tasks enter; and entries of kernel functions.
  */
 #ifndef CORDON_HOOKS_H
 #define CORDON_HOOKS_H
@@ -63,10 +63,12 @@
 	C(net_sendmsg4, CGROUP_UDP4_SENDMSG)        \
 	C(net_sendmsg6, CGROUP_UDP6_SENDMSG)        \
 	C(net_sock_create, CGROUP_INET_SOCK_CREATE) \
-	C(net_egress, CGROUP_INET_EGRESS)
+	C(net_egress, CGROUP_INET_EGRESS)           \
+	C(peer_syn, CGROUP_SOCK_OPS)
 
 #define CORDON_TRACE_HOOKS(T)                    \
 	T(fence_attach_task, cgroup_attach_task) \
-	T(fence_newtask, task_newtask)
+	T(fence_newtask, task_newtask)           \
+	T(peer_unix, security_unix_stream_connect) /* on its entry */
 
 #endif

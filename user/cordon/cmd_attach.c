@@ -45,6 +45,7 @@ struct attach {
 	pid_t pid; /* whose root directory paths are resolved in */
 	struct enforce *enforce;
 	struct enforce_fence *fence;
+	struct identity_owner *identity;
 	struct stream stream;
 	int signal_fd;
 };
@@ -129,6 +130,8 @@ static int attach_enclose(struct attach *a, struct error *error)
 	if (!err)
 		err = enforce_fence_selftest(a->fence, &proved, error);
 	if (!err)
+		err = setup_publish(&a->setup, a->fence, &a->identity, error);
+	if (!err)
 		setup_announce(&a->setup, &a->stream, a->enforce, proved);
 	return err;
 }
@@ -150,12 +153,16 @@ static int attach_signals(struct attach *a, struct error *error)
 /* Until an interrupt, or until the last task is gone. Returns the reason. */
 static const char *attach_wait(struct attach *a)
 {
-	struct pollfd pfd = { .fd = a->signal_fd, .events = POLLIN };
+	struct pollfd fds[] = {
+		{ .fd = a->signal_fd, .events = POLLIN },
+		{ .fd = identity_owner_fd(a->identity), .events = POLLIN },
+	};
 
 	for (unsigned int round = 1;; round++) {
 		stream_pump(&a->stream, 0);
-		if (poll(&pfd, 1, POLL_MS) > 0)
+		if (poll(fds, ARRAY_SIZE(fds), POLL_MS) > 0 && fds[0].revents)
 			return "detached";
+		identity_serve(a->identity);
 		if (round % EMPTY_EVERY == 0 && host_cgroup_populated(&a->cgroup) <= 0)
 			return "the cgroup is empty";
 	}
@@ -216,6 +223,7 @@ static int cmd_attach(const void *options, int argc, char **argv)
 		fflush(stdout);
 		reason = attach_wait(&a);
 	}
+	identity_withdraw(a.identity);
 	stream_end(&a.stream, reason);
 	enforce_fence_end(a.fence);
 	host_cgroup_close(&a.cgroup);

@@ -44,6 +44,7 @@ struct run {
 	struct host_child child;
 	struct enforce *enforce;
 	struct enforce_fence *fence;
+	struct identity_owner *identity;
 	struct stream stream;
 	int signal_fd;
 	sigset_t old_mask;
@@ -131,6 +132,8 @@ static int run_enclose(struct run *run, struct error *error)
 	if (!err)
 		err = enforce_fence_selftest(run->fence, &proved, error);
 	if (!err)
+		err = setup_publish(setup, run->fence, &run->identity, error);
+	if (!err)
 		setup_announce(setup, &run->stream, run->enforce, proved);
 	return err;
 }
@@ -154,6 +157,7 @@ static void run_wait(struct run *run)
 	struct pollfd fds[] = {
 		{ .fd = run->child.pidfd, .events = POLLIN },
 		{ .fd = run->signal_fd, .events = POLLIN },
+		{ .fd = identity_owner_fd(run->identity), .events = POLLIN },
 	};
 
 	for (;;) {
@@ -161,6 +165,7 @@ static void run_wait(struct run *run)
 		if (poll(fds, ARRAY_SIZE(fds), POLL_MS) < 0 && errno != EINTR)
 			break;
 		signals_pass(run);
+		identity_serve(run->identity);
 		if (fds[0].revents)
 			break;
 	}
@@ -192,6 +197,7 @@ static void run_drop(struct run *run)
 {
 	struct error error = { "" };
 
+	identity_withdraw(run->identity);
 	host_child_kill(&run->child);
 	if (run->cgroup.fd >= 0 && host_cgroup_kill(&run->cgroup, KILL_TIMEOUT_MS, &error))
 		cli_fail(0, "%s; what is left stays fenced", error.text);

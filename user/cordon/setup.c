@@ -7,6 +7,9 @@
 #include <limits.h>
 #include <string.h>
 
+_Static_assert(POLICY_SCOPES_MAX <= IDENTITY_SCOPES_MAX && POLICY_SCOPE_MAX <= IDENTITY_SCOPE_MAX,
+	       "an identity holds the scopes of any policy");
+
 /* What holds when no policy is given: nothing is reachable, the usual variables are passed. */
 static const char default_policy[] = "cordon: 1\n"
 				     "name: default\n"
@@ -173,6 +176,40 @@ void setup_announce(const struct setup *setup, struct stream *stream, const stru
 	snprintf(detail, sizeof(detail), "%u attempts from inside were denied; attached as %s",
 		 proved, enforce_attach_type(enforce));
 	stream_emit(stream, CORDON_OP_ENFORCING, proved, detail);
+}
+
+static void identity_text(char *to, size_t size, const char *from)
+{
+	snprintf(to, size, "%s", from ? from : "");
+}
+
+int setup_publish(const struct setup *setup, const struct enforce_fence *fence,
+		  struct identity_owner **ret_owner, struct error *error)
+{
+	const struct event_context *context = &setup->context;
+	struct identity identity = {
+		.fence_id = enforce_fence_info(fence)->id,
+		.generation = enforce_fence_policy(fence)->generation,
+		.mode = enforce_fence_policy(fence)->mode,
+	};
+	_cleanup_close_ int peers_fd = enforce_peers_open(error);
+	struct identity_key key;
+
+	if (peers_fd < 0)
+		return peers_fd;
+	identity_text(identity.tenant, sizeof(identity.tenant), context->tenant);
+	identity_text(identity.subject, sizeof(identity.subject), context->subject);
+	identity_text(identity.task, sizeof(identity.task), context->task);
+	identity_text(identity.fence_name, sizeof(identity.fence_name), context->fence_name);
+	identity_text(identity.policy, sizeof(identity.policy), context->policy);
+	identity_text(identity.container, sizeof(identity.container), context->container);
+	identity_text(identity.node, sizeof(identity.node), context->node);
+	for (size_t i = 0; i < setup->policy->scopes.n && i < IDENTITY_SCOPES_MAX; i++)
+		identity_text(identity.scopes[identity.n_scopes++], sizeof(identity.scopes[0]),
+			      setup->policy->scopes.v[i]);
+	enforce_fence_peer_key(fence, key.k);
+	return identity_publish(NULL, &identity, enforce_fence_slot(fence), &key, peers_fd,
+				ret_owner, error);
 }
 
 void setup_clear(struct setup *setup)

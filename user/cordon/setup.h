@@ -7,6 +7,7 @@
 #include "cordon/stream.h"
 #include "enforce/enforce.h"
 #include "host/host.h"
+#include "identity/identity.h"
 #include "policy/policy.h"
 
 struct setup_options {
@@ -77,6 +78,10 @@ int setup_prepare(struct setup *setup, const struct setup_options *options, stru
 /* The events that a fence begins with. */
 void setup_announce(const struct setup *setup, struct stream *stream, const struct enforce *enforce,
 		    unsigned int proved);
+
+/* Tells gateways who the fence is, for as long as the owner lives: identity_withdraw() it. */
+int setup_publish(const struct setup *setup, const struct enforce_fence *fence,
+		  struct identity_owner **ret_owner, struct error *error);
 
 void setup_clear(struct setup *setup);
 

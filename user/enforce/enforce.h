@@ -79,6 +79,15 @@ int enforce_fence_check(struct enforce_fence *fence, int pidfd, struct error *er
 int enforce_fence_selftest(struct enforce_fence *fence, unsigned int *ret_probes,
 			   struct error *error);
 
+/*
+ * What the gateway knows the connections of a fence by (user/identity): the slot and the key of the marks in its SYNs,
+ * made anew for every fence, and the map that holds the fence of accepted unix sockets, as a descriptor that can only
+ * read, or -errno; the caller's.
+ */
+uint32_t enforce_fence_slot(const struct enforce_fence *fence);
+void enforce_fence_peer_key(const struct enforce_fence *fence, uint64_t ret_key[2]);
+int enforce_peers_open(struct error *error);
+
 /* Called for each record of the ring buffer, in the order of the ring. */
 typedef void enforce_event_fn(void *context, const void *record, size_t size);
 

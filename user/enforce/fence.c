@@ -121,6 +121,8 @@ static int fence_make_locked(struct enforce_fence *fence, size_t ring_bytes, str
 	memset(&fence->enforce->state[fence->slot], 0, sizeof(struct cordon_state));
 	err = owner_file(fence, error);
 	if (!err)
+		err = enforce_peer_set(fence, error);
+	if (!err)
 		err = map_set(fence, ENFORCE_MAP_policies, &tag, &fence->policy, error);
 	if (!err)
 		err = ring_make(fence, ring_bytes, error);

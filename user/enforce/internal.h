@@ -4,10 +4,13 @@
 #define CORDON_ENFORCE_INTERNAL_H
 
 #include "cordon/hooks.h"
+#include "cordon/peer.h"
 #include "enforce/enforce.h"
 
 /* The maps that user space opens by their pins. */
-#define ENFORCE_MAPS(M) M(tasks) M(fences) M(policies) M(state) M(cgroups) M(roots) M(nets) M(rings)
+#define ENFORCE_MAPS(M) \
+	M(tasks)        \
+	M(fences) M(policies) M(state) M(cgroups) M(roots) M(nets) M(rings) M(peer_keys) M(peers)
 
 #define ENFORCE_X(name) ENFORCE_MAP_##name,
 enum enforce_map { ENFORCE_MAPS(ENFORCE_X) ENFORCE_MAP_COUNT };
@@ -44,6 +47,7 @@ struct enforce_fence {
 	const struct host_cgroup *cgroup;
 	struct cordon_fence info;
 	struct cordon_policy policy;
+	struct cordon_peer peer;
 	uint32_t slot;
 	int lock_fd; /* the fence's file, locked */
 	int ring_fd;
@@ -62,6 +66,10 @@ int enforce_prog_attach_type(enum enforce_prog prog); /* of the cgroup programs 
 int enforce_lock(struct error *error); /* a descriptor that holds the node's lock, or -errno */
 int enforce_run_path(char *path, size_t size, uint64_t fence_id);
 void enforce_slot_free(struct enforce *enforce, uint32_t slot); /* with the lock held */
+
+/* peer.c: a new key for the fence's marks, in its slot; and none. */
+int enforce_peer_set(struct enforce_fence *fence, struct error *error);
+void enforce_peer_clear(struct enforce *enforce, uint32_t slot);
 
 /* resolve.c: the kernel's view of open descriptors; objects[i] belongs to fds[i]. */
 int enforce_resolve(struct enforce *enforce, const int *fds, size_t n,

@@ -152,6 +152,7 @@ void enforce_slot_free(struct enforce *enforce, uint32_t slot)
 	entries_free(enforce->map[ENFORCE_MAP_nets], sizeof(struct cordon_net_key),
 		     offsetof(struct cordon_net_key, tag), 2, slot);
 	bpf_map_delete_elem(enforce->map[ENFORCE_MAP_rings], &slot);
+	enforce_peer_clear(enforce, slot);
 	memset(&enforce->state[slot], 0, sizeof(enforce->state[slot]));
 	if (fence.id && !enforce_run_path(path, sizeof(path), fence.id))
 		unlink(path);

@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * user/identity without a kernel that marks: the MAC against its published vector, SYNs as they come off the wire, the
+ * window of numbers, and owner and gateway in one process over TCP whose SYN carries no mark.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include "identity/wire.h"
+
+static const __u64 key[2] = { 0x0706050403020100ULL, 0x0f0e0d0c0b0a0908ULL };
+
+/* Vector of the paper's test set: key 00..0f, message 00..0f (16 bytes). */
+static void test_mac(void **state)
+{
+	uint64_t a = 0x0706050403020100ULL, b = 0x0f0e0d0c0b0a0908ULL;
+
+	(void)state;
+	assert_true(cordon_peer_hash(key, a, b) == 0x3f2acc7f57c29bdbULL);
+}
+
+/* IPv4, TCP with the given options; returns its size. */
+static size_t syn_make(uint8_t *p, uint32_t isn, const void *options, size_t n, uint8_t flags)
+{
+	size_t tcp = 20 + (n + 3) / 4 * 4;
+
+	memset(p, 0, 20 + tcp);
+	p[0] = 0x45;
+	p[9] = 6;
+	p[24] = isn >> 24;
+	p[25] = isn >> 16;
+	p[26] = isn >> 8;
+	p[27] = isn;
+	p[32] = (uint8_t)(tcp / 4 << 4);
+	p[33] = flags;
+	memcpy(p + 40, options, n);
+	return 20 + tcp;
+}
+
+static void test_syn(void **state)
+{
+	struct cordon_peer_option option;
+	struct identity_syn syn;
+	uint8_t p[128], two[32], v6[128] = { 0x60, [6] = 6 };
+	size_t n;
+
+	(void)state;
+	cordon_peer_fill(&option, key, 7, 0x01020304, 0xa0b0c0d0);
+	n = syn_make(p, 0xa0b0c0d0, &option, sizeof(option), 2);
+	assert_int_equal(identity_parse_syn(p, n, &syn), 0);
+	assert_int_equal(syn.slot, 7);
+	assert_int_equal(syn.count, 0x01020304);
+	assert_true(syn.isn == 0xa0b0c0d0);
+	assert_memory_equal(&syn.option, &option, sizeof(option));
+	memcpy(v6 + 40, p + 20, n - 20);
+	assert_int_equal(identity_parse_syn(v6, n + 20, &syn), 0);
+	v6[6] = 0; /* extension headers */
+	assert_int_equal(identity_parse_syn(v6, n + 20, &syn), -ENOENT);
+	for (size_t cut = 0; cut < n; cut++) /* cut off anywhere */
+		assert_int_equal(identity_parse_syn(p, cut, &syn), -ENOENT);
+	p[9] = 17;
+	assert_int_equal(identity_parse_syn(p, n, &syn), -ENOENT);
+	n = syn_make(p, 1, &option, sizeof(option), 0x12);
+	assert_int_equal(identity_parse_syn(p, n, &syn), -ENOENT); /* SYN+ACK */
+	memcpy(two, &option, 16);
+	memcpy(two + 16, &option, 16);
+	n = syn_make(p, 1, two, 32, 2);
+	assert_int_equal(identity_parse_syn(p, n, &syn), -ENOENT);
+	n = syn_make(p, 1, "\1\1\2\4\5\264\0", 7, 2);
+	assert_int_equal(identity_parse_syn(p, n, &syn), -ENOENT);
+	n = syn_make(p, 1, "\2\0\2\4", 4, 2); /* an option of no length */
+	assert_int_equal(identity_parse_syn(p, n, &syn), -ENOENT);
+	option.exid[0]++;
+	n = syn_make(p, 1, &option, sizeof(option), 2);
+	assert_int_equal(identity_parse_syn(p, n, &syn), -ENOENT);
+}
+
+static void test_window(void **state)
+{
+	struct identity_window w = { 0 };
+
+	(void)state;
+	assert_true(identity_window_take(&w, 100));
+	assert_false(identity_window_take(&w, 100));
+	assert_true(identity_window_take(&w, 99)); /* out of order */
+	assert_false(identity_window_take(&w, 99));
+	assert_true(identity_window_take(&w, 5000));
+	assert_false(identity_window_take(&w, 100));
+	assert_false(identity_window_take(&w, 5000 - IDENTITY_WINDOW));
+	assert_true(identity_window_take(&w, 5000 - IDENTITY_WINDOW + 1));
+	for (uint32_t i = 1; i < 10000; i++) {
+		assert_true(identity_window_take(&w, 5000 + i));
+		assert_false(identity_window_take(&w, 5000 + i));
+	}
+	memset(&w, 0, sizeof(w));
+	assert_true(identity_window_take(&w, UINT32_MAX - 1)); /* wraps */
+	assert_true(identity_window_take(&w, 2));
+	assert_true(identity_window_take(&w, UINT32_MAX));
+	assert_false(identity_window_take(&w, 2));
+	assert_false(identity_window_take(&w, UINT32_MAX));
+	assert_true(identity_window_take(&w, 0));
+	assert_false(identity_window_take(&w, 2 - IDENTITY_WINDOW));
+}
+
+static char dir[64];
+static uint64_t gone;
+
+static int setup(void **state)
+{
+	(void)state;
+	strcpy(dir, "/tmp/cordon-identity-XXXXXX");
+	return mkdtemp(dir) ? 0 : -1;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	return rmdir(dir);
+}
+
+static void on_ended(void *context, uint64_t id)
+{
+	(void)context;
+	gone = id;
+}
+
+/* The owner answers as its loop would: when the descriptor says so. */
+static void owner_turn(struct identity_owner *owner)
+{
+	struct pollfd pfd = { .fd = identity_owner_fd(owner), .events = POLLIN };
+
+	if (poll(&pfd, 1, 1000) > 0)
+		identity_serve(owner);
+}
+
+static void test_life(void **state)
+{
+	struct identity identity = { .fence_id = 42, .n_scopes = 1 }, got;
+	const struct identity_key k = { { key[0], key[1] } };
+	struct identity_source *source;
+	struct identity_owner *owner;
+	struct error error = { "" };
+	struct pollfd pfd;
+
+	(void)state;
+	strcpy(identity.tenant, "t-1");
+	strcpy(identity.scopes[0], "refund:create");
+	assert_int_equal(identity_open(dir, &source, &error), 0);
+	assert_int_equal(identity_find(source, 42, &got), -ENOENT);
+	assert_int_equal(identity_publish(dir, &identity, 3, &k, -1, &owner, &error), 0);
+	pfd = (struct pollfd){ .fd = identity_fd(source), .events = POLLIN };
+	assert_int_equal(poll(&pfd, 1, 1000), 1); /* the directory changed */
+	identity_poll(source, on_ended, NULL);
+	owner_turn(owner);
+	assert_int_equal(identity_find(source, 42, &got), 0);
+	assert_string_equal(got.tenant, "t-1");
+	assert_string_equal(got.scopes[0], "refund:create");
+	assert_true(identity_alive(source, 42));
+	assert_false(identity_alive(source, 43));
+	identity_withdraw(owner);
+	assert_false(identity_alive(source, 42)); /* at once, before any poll */
+	assert_int_equal(poll(&pfd, 1, 1000), 1);
+	identity_poll(source, on_ended, NULL);
+	assert_true(gone == 42);
+	assert_int_equal(identity_find(source, 42, &got), -ENOENT);
+	identity_close(source);
+}
+
+/* What an owner of another build says is not believed; an owner that says nothing costs at most the wait. */
+static void test_foreign_owner(void **state)
+{
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	struct identity_message m = { .magic = IDENTITY_MAGIC, .version = IDENTITY_VERSION + 1 };
+	struct identity_source *source;
+	struct identity got;
+	struct error error = { "" };
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET, 0), peer;
+
+	(void)state;
+	snprintf(address.sun_path, sizeof(address.sun_path), "%s/1.sock", dir);
+	assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof(address)), 0);
+	assert_int_equal(listen(fd, 4), 0);
+	assert_int_equal(identity_open(dir, &source, &error), 0);
+	peer = accept(fd, NULL, NULL);
+	m.identity.fence_id = 9;
+	assert_int_equal(send(peer, &m, sizeof(m), 0), sizeof(m));
+	assert_int_equal(identity_find(source, 9, &got), -ENOENT);
+	assert_int_equal(recv(peer, &m, sizeof(m), 0), 0); /* hung up on */
+	close(peer);
+	close(fd);
+	unlink(address.sun_path);
+	identity_close(source);
+}
+
+/* A connection of nobody. */
+static void test_unknown(void **state)
+{
+	struct sockaddr_in in = { .sin_family = AF_INET,
+				  .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	socklen_t size = sizeof(in);
+	struct identity_source *source;
+	struct identity got;
+	struct error error = { "" };
+	int fd = socket(AF_INET, SOCK_STREAM, 0), client, accepted, pair[2];
+
+	(void)state;
+	assert_int_equal(identity_open(dir, &source, &error), 0);
+	assert_int_equal(bind(fd, (struct sockaddr *)&in, sizeof(in)), 0);
+	assert_int_equal(identity_listen(fd), 0);
+	assert_int_equal(listen(fd, 4), 0);
+	getsockname(fd, (struct sockaddr *)&in, &size);
+	client = socket(AF_INET, SOCK_STREAM, 0);
+	assert_int_equal(connect(client, (struct sockaddr *)&in, sizeof(in)), 0);
+	accepted = accept(fd, NULL, NULL);
+	assert_int_equal(identity_of_connection(source, accepted, &got), -ENOENT);
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+	assert_int_equal(identity_of_connection(source, pair[0], &got), -ENOENT);
+	assert_int_equal(identity_of_connection(source, -1, &got), -ENOENT);
+	close(fd);
+	close(client);
+	close(accepted);
+	close(pair[0]);
+	close(pair[1]);
+	identity_close(source);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_mac),
+		cmocka_unit_test(test_syn),
+		cmocka_unit_test(test_window),
+		cmocka_unit_test_setup_teardown(test_life, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_foreign_owner, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_unknown, setup, teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The owner's side: a socket per fence, from which gateways read who the fence is. Root. Nothing is read from a
+ * gateway, and a gateway that does not read costs nobody anything: the one message fits into the socket's buffer. What
+ * fails here leaves a fence that the gateway does not know: its calls are answered with 401.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+
+#include "identity/wire.h"
+
+enum { GATEWAYS_MAX = 64, BACKLOG = 64 };
+
+struct identity_owner {
+	struct identity_message message;
+	int fd;	      /* listens */
+	int peers_fd; /* -1: none */
+	struct sockaddr_un address;
+	int gateways[GATEWAYS_MAX]; /* connected; kept open for as long as the fence lives */
+	size_t n_gateways;
+};
+
+static gid_t gateway_group(void)
+{
+	struct group group, *found = NULL;
+	char buffer[16384];
+
+	return !getgrnam_r(IDENTITY_GROUP, &group, buffer, sizeof(buffer), &found) && found
+		       ? found->gr_gid
+		       : 0;
+}
+
+static int dir_make(const char *dir, struct error *error)
+{
+	gid_t gid = gateway_group();
+	char parent[sizeof(((struct sockaddr_un *)0)->sun_path)];
+	char *slash;
+
+	snprintf(parent, sizeof(parent), "%s", dir);
+	slash = strrchr(parent, '/');
+	if (slash && slash != parent) {
+		*slash = '\0';
+		if (mkdir(parent, 0711) && errno != EEXIST)
+			return error_set(error, errno, "cannot make %s: %s", parent,
+					 strerror(errno));
+		/* To be passed through by the gateway; what lies in it says itself who may read it. */
+		if (!strcmp(dir, IDENTITY_DIR) && chmod(parent, 0711))
+			return error_set(error, errno, "cannot open %s to the gateway: %s", parent,
+					 strerror(errno));
+	}
+	if (mkdir(dir, 0750) && errno != EEXIST)
+		return error_set(error, errno, "cannot make %s: %s", dir, strerror(errno));
+	if (!geteuid() && (chown(dir, 0, gid) || chmod(dir, gid ? 0750 : 0700)))
+		return error_set(error, errno, "cannot set the owner of %s: %s", dir,
+				 strerror(errno));
+	return 0;
+}
+
+/* Removes sockets that nobody listens on any more. */
+static void dir_sweep(const char *dir)
+{
+	DIR *d = opendir(dir);
+	struct dirent *entry;
+
+	if (!d)
+		return;
+	while ((entry = readdir(d))) {
+		struct sockaddr_un address = { .sun_family = AF_UNIX };
+		_cleanup_close_ int fd = -1;
+
+		if (!strstr(entry->d_name, IDENTITY_SUFFIX) ||
+		    snprintf(address.sun_path, sizeof(address.sun_path), "%s/%s", dir,
+			     entry->d_name) >= (int)sizeof(address.sun_path))
+			continue;
+		fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+		if (fd >= 0 && connect(fd, (struct sockaddr *)&address, sizeof(address)) &&
+		    errno == ECONNREFUSED)
+			unlink(address.sun_path);
+	}
+	closedir(d);
+}
+
+/* It listens before it has its name: who sees the name can connect. */
+static int owner_listen(struct identity_owner *owner, const char *dir, struct error *error)
+{
+	struct sockaddr_un *address = &owner->address;
+	gid_t gid = gateway_group();
+	char path[sizeof(address->sun_path)];
+
+	address->sun_family = AF_UNIX;
+	if (snprintf(path, sizeof(path), "%s/%016llx", dir,
+		     (unsigned long long)owner->message.identity.fence_id) >=
+	    (int)(sizeof(path) - strlen(IDENTITY_SUFFIX)))
+		return error_set(error, ENAMETOOLONG, "%s: too long", dir);
+	snprintf(address->sun_path, sizeof(address->sun_path), "%.*s.new", (int)(sizeof(path) - 8),
+		 path);
+	strcat(path, IDENTITY_SUFFIX);
+	owner->fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (owner->fd < 0 || bind(owner->fd, (struct sockaddr *)address, sizeof(*address)))
+		return error_set(error, errno, "cannot make the socket %s: %s", address->sun_path,
+				 strerror(errno));
+	if ((!geteuid() && chown(address->sun_path, 0, gid)) ||
+	    chmod(address->sun_path, gid ? 0660 : 0600) || listen(owner->fd, BACKLOG) ||
+	    rename(address->sun_path, path))
+		return error_set(error, errno, "cannot open the socket %s: %s", address->sun_path,
+				 strerror(errno));
+	strcpy(address->sun_path, path);
+	return 0;
+}
+
+int identity_publish(const char *dir, const struct identity *identity, uint32_t slot,
+		     const struct identity_key *key, int peers_fd,
+		     struct identity_owner **ret_owner, struct error *error)
+{
+	struct identity_owner *owner = calloc(1, sizeof(*owner));
+	int err;
+
+	if (!owner)
+		return error_set(error, ENOMEM, "out of memory");
+	owner->fd = owner->peers_fd = -1;
+	owner->message = (struct identity_message){
+		.magic = IDENTITY_MAGIC,
+		.version = IDENTITY_VERSION,
+		.size_low = (uint16_t)sizeof(struct identity),
+		.slot = slot,
+		.key = *key,
+		.identity = *identity,
+	};
+	if (!dir)
+		dir = IDENTITY_DIR;
+	err = dir_make(dir, error);
+	if (!err) {
+		dir_sweep(dir);
+		err = owner_listen(owner, dir, error);
+	}
+	if (!err && peers_fd >= 0) {
+		owner->peers_fd = fcntl(peers_fd, F_DUPFD_CLOEXEC, 3);
+		if (owner->peers_fd < 0)
+			err = error_set(error, errno, "dup: %s", strerror(errno));
+	}
+	if (err) {
+		identity_withdraw(owner);
+		return err;
+	}
+	*ret_owner = owner;
+	return 0;
+}
+
+int identity_owner_fd(const struct identity_owner *owner)
+{
+	return owner ? owner->fd : -1;
+}
+
+static bool message_send(struct identity_owner *owner, int fd)
+{
+	struct iovec iov = { &owner->message, sizeof(owner->message) };
+	union {
+		char space[CMSG_SPACE(sizeof(int))];
+		struct cmsghdr align;
+	} control = { 0 };
+	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
+
+	if (owner->peers_fd >= 0) {
+		struct cmsghdr *cmsg;
+
+		msg.msg_control = &control;
+		msg.msg_controllen = sizeof(control);
+		cmsg = CMSG_FIRSTHDR(&msg);
+		cmsg->cmsg_level = SOL_SOCKET;
+		cmsg->cmsg_type = SCM_RIGHTS;
+		cmsg->cmsg_len = CMSG_LEN(sizeof(int));
+		memcpy(CMSG_DATA(cmsg), &owner->peers_fd, sizeof(int));
+	}
+	return sendmsg(fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT) == sizeof(owner->message);
+}
+
+/* Gateways that went make room. */
+static void gateways_sweep(struct identity_owner *owner)
+{
+	for (size_t i = 0; i < owner->n_gateways; i++) {
+		struct pollfd pfd = { .fd = owner->gateways[i], .events = POLLRDHUP };
+
+		if (poll(&pfd, 1, 0) <= 0)
+			continue;
+		close(owner->gateways[i]);
+		owner->gateways[i--] = owner->gateways[--owner->n_gateways];
+	}
+}
+
+void identity_serve(struct identity_owner *owner)
+{
+	if (!owner)
+		return;
+	for (;;) {
+		int fd = accept4(owner->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+
+		if (fd < 0)
+			return;
+		if (owner->n_gateways == GATEWAYS_MAX)
+			gateways_sweep(owner);
+		if (owner->n_gateways < GATEWAYS_MAX && message_send(owner, fd))
+			owner->gateways[owner->n_gateways++] = fd;
+		else
+			close(fd);
+	}
+}
+
+void identity_withdraw(struct identity_owner *owner)
+{
+	if (!owner)
+		return;
+	if (owner->fd >= 0) {
+		unlink(owner->address.sun_path);
+		close(owner->fd);
+	}
+	for (size_t i = 0; i < owner->n_gateways; i++)
+		close(owner->gateways[i]);
+	if (owner->peers_fd >= 0)
+		close(owner->peers_fd);
+	explicit_bzero(owner, sizeof(*owner));
+	free(owner);
+}
