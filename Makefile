@@ -35,8 +35,8 @@ BPF_CFLAGS = -target bpf -mcpu=v3 -O2 -g -D__TARGET_ARCH_x86 -Iinclude -Ivmlinux
 Q := $(if $(V),,@)
 say = $(if $(V),,@printf '  %-7s %s\n' $(1) $(2))
 
-# Which part may use which is checked by tests/lint/layers: util <- conf <- event, policy, gwconf, host, identity <- enforce <- cordon.
-PARTS := util conf event policy gwconf host identity enforce
+# Which part may use which is checked by tests/lint/layers: util <- conf <- event, record, policy, gwconf, host, identity <- enforce <- cordon.
+PARTS := util conf event record policy gwconf host identity enforce
 LIBS := $(PARTS:%=$(O)/lib%.a)
 LDLIBS := -lbpf -lelf -lz -lyaml -ljansson
 # The ledger is the gateway's: whoever links it links these, then util.

@@ -60,6 +60,10 @@
 	O(COLD_START, FENCE, "cold_start", "time from exec of cordon to that of the command") \
 	O(EXIT, FENCE, "exit", "the command ended")                                           \
 	O(END, FENCE, "end", "the fence is gone")                                             \
+	O(CALL, GATEWAY, "call", "a tool of the gateway was called")                          \
+	O(APPROVAL, GATEWAY, "approval", "a human decided about a held call")                 \
+	O(GRANT, GATEWAY, "grant", "a grant was issued, renewed or revoked")                  \
+	O(SETTLE, GATEWAY, "settle", "a call whose outcome was not known was settled")        \
 	O(GAP, LOSS, "gap", "events of this fence were lost; `count` says how many")
 
 /*
@@ -94,7 +98,20 @@
 	R(GUARD_SIGNAL, DENY, "guard.signal", "the target is outside the fence")                  \
 	R(GUARD_BPF, DENY, "guard.bpf", "bpf() is not for fenced tasks")                          \
 	R(GUARD_CGROUP, DENY, "guard.cgroup", "tasks are not placed in cgroups from inside")      \
-	R(GUARD_STATE, DENY, "guard.state", "the fence's state is missing, full or ended")
+	R(GUARD_STATE, DENY, "guard.state", "the fence's state is missing, full or ended")        \
+	R(GW_OK, ALLOW, "gateway.allow", "nothing speaks against it")                             \
+	R(GW_IDENTITY, DENY, "gateway.identity", "the caller is no fence that lives")             \
+	R(GW_REQUEST, DENY, "gateway.request", "the request does not fit the tool, or no tool")   \
+	R(GW_TENANT, DENY, "gateway.tenant", "tenant of caller, request and object differ")       \
+	R(GW_SCOPE, DENY, "gateway.scope", "the fence does not hold the tool's scope")            \
+	R(GW_GRANT, DENY, "gateway.grant", "the grant does not verify or does not cover it")      \
+	R(GW_OBJECT, DENY, "gateway.object", "there is no such object")                           \
+	R(GW_AMOUNT, DENY, "gateway.amount", "not positive, or more than remains")                \
+	R(GW_QUOTA, DENY, "gateway.quota", "more than a call or a day may move")                  \
+	R(GW_APPROVAL, DENY, "gateway.approval", "a human has to approve, or denied")             \
+	R(GW_KEY, DENY, "gateway.idempotency", "the key is in use, or another request's")         \
+	R(GW_EXECUTION, DENY, "gateway.execution", "it was allowed, and did not come about")      \
+	R(GW_STATE, DENY, "gateway.state", "the decision could not be recorded")
 
 /*
  * S(ENUM, name, doc) - why something could not be done or reported; counted per fence in the
@@ -169,7 +186,8 @@
 	K(EVENT, schema, SCHEMA, EVENT_SCHEMA, ALWAYS, "name and version of this schema")          \
 	K(EVENT, node, CONTEXT, context->node, ALWAYS, "host name of the node")                    \
 	K(EVENT, seq, UINT, raw->seq, ALWAYS,                                                      \
-	  "number of the event in its fence: from 1, without holes")                               \
+	  "number of the event in its fence: from 1, without holes; of a gateway's: in the "       \
+	  "gateway, since its start")                                                              \
 	K(EVENT, time, TIME, event->time_ns, ALWAYS,                                               \
 	  "when it was decided, by the wall clock, UTC")                                           \
 	K(EVENT, mono_ns, UINT, raw->mono_ns, ALWAYS,                                              \
@@ -244,7 +262,29 @@
 	K(GUARD, target_pid, UINT, raw->target_pid, SET,                                           \
 	  "process that was the target, initial namespace")                                        \
 	K(GUARD, signal, SIGNAL, raw->op_flags, SET, "op `signal`: which")                         \
-	K(GUARD, access, PTRACE, raw->op_flags, SET, "op `ptrace`: mode that was asked for")
+	K(GUARD, access, PTRACE, raw->op_flags, SET, "op `ptrace`: mode that was asked for")       \
+	K(GATEWAY, tool, CONTEXT, event->gateway->tool, ALWAYS, "name of the tool")                \
+	K(GATEWAY, action, CONTEXT, event->gateway->action, ALWAYS,                                \
+	  "what was tried: method and path, or what was done about a call, approval or grant")     \
+	K(GATEWAY, object, CONTEXT, event->gateway->object, ALWAYS, "object of the action")        \
+	K(GATEWAY, amount, AMOUNT, event->gateway, ALWAYS, "amount in minor units")                \
+	K(GATEWAY, scope, CONTEXT, event->gateway->scope, ALWAYS, "scope that the tool asks for")  \
+	K(GATEWAY, grant, CONTEXT, event->gateway->grant, ALWAYS, "id of the grant")               \
+	K(GATEWAY, idempotency_key, CONTEXT, event->gateway->key, ALWAYS, "key of the call")       \
+	K(GATEWAY, reason, CONTEXT, event->gateway->reason, ALWAYS,                                \
+	  "code of the answer, and more about it after a colon")                                   \
+	K(GATEWAY, status, NUMBER, event->gateway->status, ALWAYS, "HTTP status of the answer")    \
+	K(GATEWAY, approval, CONTEXT, event->gateway->approval, ALWAYS, "id of the approval")      \
+	K(GATEWAY, upstream_status, NUMBER, event->gateway->upstream_status, ALWAYS,               \
+	  "HTTP status of the upstream's answer")                                                  \
+	K(GATEWAY, latency_us, NUMBER, event->gateway->latency_us, ALWAYS,                         \
+	  "from the request to its answer, us")                                                    \
+	K(GATEWAY, by, CONTEXT, event->gateway->by, SET, "who decided or did it, if not a fence")  \
+	K(GATEWAY, digest, CONTEXT, event->gateway->digest, SET,                                   \
+	  "SHA-256 of the canonical request")                                                      \
+	K(GATEWAY, record, UINT, event->gateway->record, SET,                                      \
+	  "number of the ledger's record of this decision, in this gateway's chain")               \
+	K(GATEWAY, record_hash, CONTEXT, event->gateway->record_hash, SET, "hash of that record")
 
 /* G(GROUP, key, doc) - the objects in an event. */
 #define CORDON_EVENT_GROUPS(G)                                                       \
@@ -253,7 +293,8 @@
 	G(PROCESS, "process", "who acted; absent where no process of the fence did") \
 	G(FILE, "file", "with type `file`")                                          \
 	G(NET, "net", "with type `net`")                                             \
-	G(GUARD, "guard", "with type `guard`")
+	G(GUARD, "guard", "with type `guard`")                                       \
+	G(GATEWAY, "gateway", "with type `gateway`")
 
 /*
  * D(KIND, type, null, pattern, doc) - forms of a value: its JSON type, whether it can be unknown
@@ -267,6 +308,8 @@
 	D(UINT, "integer", 0, "", "number")                                                       \
 	D(EXIT_CODE, "integer", 0, "", "number")                                                  \
 	D(COLD_START, "integer", 0, "", "number")                                                 \
+	D(NUMBER, "integer", 1, "", "number")                                                     \
+	D(AMOUNT, "integer", 1, "", "number, may be negative")                                    \
 	D(DPORT, "integer", 0, "", "number")                                                      \
 	D(SPORT, "integer", 0, "", "number")                                                      \
 	D(HEX64, "string", 0, "^[0-9a-f]{16}$", "16 hexadecimal digits")                          \

@@ -392,6 +392,59 @@ static void test_decode_names_limit(void **state)
 
 /* --- JSON ---------------------------------------------------------------------------------- */
 
+static const struct event_gateway refund = {
+	.tool = "refund",
+	.action = "POST /refund",
+	.object = "o-1",
+	.scope = "refund:create",
+	.key = "k-1\n",
+	.reason = "object_not_in_tenant",
+	.has_amount = true,
+	.amount = 5000,
+	.status = 403,
+	.upstream_status = -1,
+	.latency_us = 812,
+	.record = 17,
+};
+
+static void gateway_make(const struct event_gateway *gateway)
+{
+	event_make(&event, CORDON_OP_CALL, NULL, NULL, 3, NULL);
+	event.raw.verdict = CORDON_VERDICT_DENY;
+	event.raw.rule = CORDON_RULE_GW_TENANT;
+	event.gateway = gateway;
+}
+
+static void test_gateway_members(void **state)
+{
+	struct event_gateway other = { .status = -1, .upstream_status = -1, .latency_us = -1 };
+	const json_t *gateway;
+	json_t *root;
+
+	gateway_make(&refund);
+	root = write_checked(&context);
+	gateway = json_object_get(root, "gateway");
+	assert_text(root, NULL, "type", "gateway");
+	assert_text(root, "fence", "task", "task-7");
+	assert_text(root, "gateway", "tool", "refund");
+	assert_text(root, "gateway", "idempotency_key", "k-1\\x0a");
+	assert_int_equal(json_integer_value(json_object_get(gateway, "amount")), 5000);
+	assert_int_equal(json_integer_value(json_object_get(gateway, "status")), 403);
+	assert_true(json_is_null(json_object_get(gateway, "upstream_status")));
+	assert_true(json_is_null(json_object_get(gateway, "grant")));
+	assert_absent(root, "gateway", "by");
+	assert_absent(root, NULL, "process");
+	json_decref(root);
+	other.has_amount = true;
+	other.amount = INT64_MIN;
+	gateway_make(&other);
+	root = write_checked(&context);
+	gateway = json_object_get(root, "gateway");
+	assert_true(json_integer_value(json_object_get(gateway, "amount")) == INT64_MIN);
+	assert_true(json_is_null(json_object_get(gateway, "status")));
+	json_decref(root);
+}
+
 static void test_every_word(void **state)
 {
 #define CORDON_X(e, t, n, d) { CORDON_OP_##e, CORDON_TYPE_##t },
@@ -408,7 +461,9 @@ static void test_every_word(void **state)
 
 				record_begin(ops[i].type, ops[i].op, rule);
 				record.raw.verdict = verdict;
-				root = decode_and_write();
+				assert_int_equal(decode(), 0);
+				event.gateway = ops[i].type == CORDON_TYPE_GATEWAY ? &refund : NULL;
+				root = write_checked(&context);
 				assert_text(root, NULL, "op", event_op_name(ops[i].op));
 				assert_text(root, NULL, "type", event_type_name(ops[i].type));
 				assert_text(root, NULL, "rule", event_rule_name(rule));
@@ -1610,6 +1665,7 @@ int main(void)
 		cmocka_unit_test(test_decode_refuses),
 		cmocka_unit_test(test_decode_names_limit),
 		cmocka_unit_test(test_every_word),
+		cmocka_unit_test(test_gateway_members),
 		cmocka_unit_test(test_names_beyond),
 		cmocka_unit_test(test_context),
 		cmocka_unit_test(test_addresses),

@@ -203,6 +203,7 @@ int event_decode(const void *record, size_t size, int64_t realtime_offset_ns,
 	raw->count = raw->count ? raw->count : 1;
 	ret_event->kernel = true;
 	ret_event->detail = NULL;
+	ret_event->gateway = NULL;
 	ret_event->value = 0;
 	ret_event->time_ns = raw->mono_ns + (uint64_t)realtime_offset_ns;
 	return names_decode((const char *)record + sizeof(*raw), ret_event);

@@ -37,6 +37,16 @@ struct event_bytes {
 	size_t n;
 };
 
+/* What a gateway says of a decision (type gateway). Borrowed; NULL, or -1: does not apply. */
+struct event_gateway {
+	const char *tool, *action, *object, *scope, *grant, *key, *reason, *approval;
+	const char *by, *digest, *record_hash;
+	bool has_amount;
+	int64_t amount;
+	int64_t status, upstream_status, latency_us;
+	uint64_t record; /* 0: none */
+};
+
 /* One event with its names decoded. Points into buffers of its own: copyable only with them. */
 struct event {
 	struct cordon_event raw;			/* without names */
@@ -44,7 +54,8 @@ struct event {
 	bool kernel;	    /* a decision of the kernel; false: made by user space */
 	const char *detail; /* user-space events: one line of text; else NULL */
 	uint64_t time_ns;   /* CLOCK_REALTIME */
-	int64_t value;	    /* user-space events: exit code, cold start in ns; else 0 */
+	const struct event_gateway *gateway; /* type gateway only; else NULL */
+	int64_t value; /* user-space events: exit code, cold start in ns; else 0 */
 	char names[CORDON_EVENT_NAMES_MAX + 8];
 };
 

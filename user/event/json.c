@@ -52,6 +52,8 @@ static bool group_applies(const struct event *event, enum group group)
 		return event->raw.type == CORDON_TYPE_NET;
 	case GROUP_GUARD:
 		return event->raw.type == CORDON_TYPE_GUARD;
+	case GROUP_GATEWAY:
+		return event->gateway;
 	}
 	return false;
 }
@@ -429,6 +431,30 @@ static void put_SPORT(struct writer *w, unsigned int value)
 	if (has_src(&w->event->raw) && has_ports(w->event->raw.proto))
 		w->need = NEED_ALWAYS;
 	put_UINT(w, value);
+}
+
+static void number_put(struct writer *w, int64_t value)
+{
+	key_put(w);
+	if (value < 0)
+		event_buffer_putc(&w->b, '-');
+	event_buffer_uint(&w->b, value < 0 ? -(uint64_t)value : (uint64_t)value, 1);
+}
+
+static void put_NUMBER(struct writer *w, int64_t value)
+{
+	if (value < 0)
+		absent_put(w);
+	else
+		number_put(w, value);
+}
+
+static void put_AMOUNT(struct writer *w, const struct event_gateway *value)
+{
+	if (value->has_amount)
+		number_put(w, value->amount);
+	else
+		absent_put(w);
 }
 
 /* --- the line ------------------------------------------------------------------------------ */

@@ -325,6 +325,32 @@ static void guard_put(struct text *t, const json_t *guard)
 				    (unsigned long long)get_uint(guard, "target_pid"));
 }
 
+static void gateway_put(struct text *t, const json_t *gateway)
+{
+	static const char *const words[] = { "tool", "action", "object" };
+	const json_t *amount = json_object_get(gateway, "amount");
+	const json_t *status = json_object_get(gateway, "status");
+	const char *blank = "";
+
+	for (size_t i = 0; i < ARRAY_SIZE(words); i++)
+		if (get_text(gateway, words[i])) {
+			event_buffer_puts(&t->b, blank);
+			put(t, get_text(gateway, words[i]));
+			blank = " ";
+		}
+	if (json_is_integer(amount))
+		event_buffer_printf(&t->b, " %lld", (long long)json_integer_value(amount));
+	event_buffer_puts(&t->b, " ->");
+	if (json_is_integer(status))
+		event_buffer_printf(&t->b, " %lld", (long long)json_integer_value(status));
+	event_buffer_putc(&t->b, ' ');
+	put(t, get_text(gateway, "reason"));
+	if (get_text(gateway, "by")) {
+		event_buffer_puts(&t->b, " by ");
+		put(t, get_text(gateway, "by"));
+	}
+}
+
 static void lifecycle_put(struct text *t)
 {
 	const json_t *start = json_object_get(t->root, "cold_start_ns");
@@ -342,6 +368,7 @@ static void object_put(struct text *t)
 	const json_t *file = json_object_get(t->root, "file");
 	const json_t *net = json_object_get(t->root, "net");
 	const json_t *guard = json_object_get(t->root, "guard");
+	const json_t *gateway = json_object_get(t->root, "gateway");
 	size_t start = t->b.n;
 
 	if (file)
@@ -350,6 +377,8 @@ static void object_put(struct text *t)
 		net_put(t, net);
 	else if (guard)
 		guard_put(t, guard);
+	else if (json_is_object(gateway))
+		gateway_put(t, gateway);
 	else
 		lifecycle_put(t);
 	pad(t, start, OBJECT_WIDTH);

@@ -126,6 +126,8 @@ static void kind_print(FILE *out, const struct key *key)
 	case KIND_SPORT:
 		fputs(", \"minimum\": 0, \"maximum\": 65535", out);
 		break;
+	case KIND_AMOUNT:
+		break;
 	default:
 		if (strcmp(kinds[key->kind].type, "integer") == 0)
 			fputs(", \"minimum\": 0", out);

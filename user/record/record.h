@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Where the gateway's decisions are told: lines of cordon.event/1 to a file, to standard output or to a socket. The
+ * ledger's record is what a decision rests on; this is the stream that people and machines follow. A line that cannot
+ * be written is kept, and while one is kept record_ready() says so: the gateway then refuses new calls (503) instead of
+ * deciding what nobody would see. May be used from several threads.
+ */
+#ifndef CORDON_RECORD_H
+#define CORDON_RECORD_H
+
+#include <stddef.h>
+
+#include "util/util.h"
+
+struct record;
+
+#define RECORD_KEPT_MAX (4 * 1024 * 1024) /* bytes of lines that could not be written yet */
+
+/*
+ * Opens target: "-" for standard output, the path of a listening unix socket (SOCK_STREAM), or a file that is appended
+ * to, made with mode 0640. NULL: none, everything is dropped. Returns 0 or -errno with the cause. A socket that nobody
+ * listens on yet is no error: record_ready() says so until somebody does.
+ */
+int record_open(const char *target, struct record **ret_record, struct error *error);
+
+/*
+ * Writes one line (with its newline), after those that are kept. Returns 0, or -errno: it is kept, or, with -ENOBUFS,
+ * dropped, because too much is kept already.
+ */
+int record_write(struct record *record, const char *line, size_t size);
+
+/* Can a line be written? Tries to write what is kept. 0 or -errno. Cheap while all is well. */
+int record_ready(struct record *record);
+
+/* Opens the target anew: after a log rotation. 0 or -errno; on failure the old one stays. */
+int record_reopen(struct record *record);
+
+/* How many lines were dropped. */
+unsigned long long record_dropped(const struct record *record);
+
+void record_close(struct record *record); /* takes NULL */
+
+#endif
