@@ -41,6 +41,8 @@ LIBS := $(PARTS:%=$(O)/lib%.a)
 LDLIBS := -lbpf -lelf -lz -lyaml -ljansson
 # The ledger is the gateway's: whoever links it links these, then util.
 LEDGER_LIBS := $(O)/libledger.a
+# So are grants; with them -lcrypto and -ljansson.
+GRANT_LIBS := $(O)/libgrant.a
 LEDGER_LDLIBS := -lsqlite3 -lpq -lcrypto -ljansson -lpthread
 
 src = $(sort $(wildcard user/$(1)/*.c))
@@ -81,6 +83,7 @@ $(O)/lib$(1).a: $(call obj,$(1))
 endef
 $(foreach p,$(PARTS),$(eval $(call part_rule,$(p))))
 $(eval $(call part_rule,ledger))
+$(eval $(call part_rule,grant))
 $(O)/user/ledger/postgres.o: ALL_CFLAGS += -isystem /usr/include/postgresql
 
 # Later parts use earlier ones, so the linker sees them last to first.
@@ -99,18 +102,20 @@ $(O)/cordon.1: $(O)/cordon
 
 UNIT_WRAP_test_policy := $(shell sed -n 's/^ \* wrap: //p' tests/unit/test_policy.c 2>/dev/null)
 
-$(O)/unit/%: tests/unit/%.c $(LIBS) $(filter-out $(O)/user/cordon/main.o,$(call obj,cordon)) Makefile
+UNIT_LIBS_test_grant := $(GRANT_LIBS) -lcrypto
+
+$(O)/unit/%: tests/unit/%.c $(LIBS) $(GRANT_LIBS) $(filter-out $(O)/user/cordon/main.o,$(call obj,cordon)) Makefile
 	$(call say,TEST,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP -MF $@.d $(ALL_LDFLAGS) $(UNIT_WRAP_$*) -o $@ $< \
-		$(filter-out $(O)/user/cordon/main.o,$(call obj,cordon)) $(LINK_LIBS) $(LDLIBS) -lcmocka
+		$(filter-out $(O)/user/cordon/main.o,$(call obj,cordon)) $(UNIT_LIBS_$*) $(LINK_LIBS) $(LDLIBS) -lcmocka
 
-FUZZ_SRC := $(foreach p,util conf event policy gwconf identity,$(call src,$(p)))
+FUZZ_SRC := $(foreach p,util conf event policy gwconf identity grant,$(call src,$(p)))
 $(O)/fuzz/%: tests/fuzz/%.c $(FUZZ_SRC) Makefile
 	$(call say,FUZZ,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CLANG) -std=gnu11 -D_GNU_SOURCE -Iinclude -Iuser -g -O1 -fsanitize=fuzzer,address,undefined \
-		-fno-sanitize-recover=undefined -MMD -MP -MF $@.d -o $@ $< $(FUZZ_SRC) -lyaml -ljansson
+		-fno-sanitize-recover=undefined -MMD -MP -MF $@.d -o $@ $< $(FUZZ_SRC) -lyaml -ljansson -lcrypto
 
 # What the kernel that runs it offers; for tests/coverage/coverage.
 $(O)/tests/offers: tests/coverage/offers.c Makefile
