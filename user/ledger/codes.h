@@ -46,6 +46,7 @@
 	X(OBJECT_NOT_FOUND, "object_not_found", 404, "changed", "there is no such object")         \
 	X(APPROVAL_NOT_FOUND, "approval_not_found", 404, "never", "there is no such approval")     \
 	X(CALL_NOT_FOUND, "call_not_found", 404, "never", "there is no such call")                 \
+	X(TOOL_UNKNOWN, "tool_unknown", 404, "never", "no such tool is configured")                \
 	X(KEY_IN_FLIGHT, "key_in_flight", 409, "same_key", "a call with this key is under way")    \
 	X(OUTCOME_AMBIGUOUS, "outcome_ambiguous", 409, "same_key",                                 \
 	  "whether the call had its effect is not known; an operator settles it")                  \

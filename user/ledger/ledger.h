@@ -78,8 +78,9 @@ struct ledger_options {
 /*
  * Opens or creates the store, brings its schema up to date, recovers what this node left behind (reserved calls are
  * released, executing ones become ambiguous), starts the thread. Blocks. 0, or -errno with the message:
- *   -EINVAL options, -EPROTO the schema is newer than this program, -EBUSY a gateway of that name is running,
- *   -ETIME the clock is behind, -ESTALE the store was rolled back, -EIO/-ECONNREFUSED/... the store.
+ *   -EINVAL options, -EPROTO the schema is newer than this program, -ETIME the clock is behind, -ESTALE the store was
+ *   rolled back, -EIO/-ECONNREFUSED/... the store.
+ * Of two that open under one node name the later wins: the earlier can write nothing more, and answers `unavailable`.
  */
 int ledger_open(struct ledger **ret, const struct ledger_options *options, struct error *error);
 /* Answers what is queued, stops the thread, closes. No call of another thread may be under way. NULL is fine. */
