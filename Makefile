@@ -43,6 +43,8 @@ LDLIBS := -lbpf -lelf -lz -lyaml -ljansson
 LEDGER_LIBS := $(O)/libledger.a
 # So are grants; with them -lcrypto and -ljansson.
 GRANT_LIBS := $(O)/libgrant.a
+# The gateway's administration: links the two above and $(LIBS).
+ADMIN_LIBS := $(O)/libadmin.a
 LEDGER_LDLIBS := -lsqlite3 -lpq -lcrypto -ljansson -lpthread
 
 src = $(sort $(wildcard user/$(1)/*.c))
@@ -53,7 +55,7 @@ UNIT := $(patsubst tests/unit/%.c,$(O)/unit/%,$(wildcard tests/unit/test_*.c))
 FUZZ := $(patsubst tests/fuzz/%.c,$(O)/fuzz/%,$(wildcard tests/fuzz/fuzz_*.c))
 
 .PHONY: all
-all: $(PROGRAMS) $(LEDGER_LIBS) $(O)/cordon.1 ## build everything into build/
+all: $(PROGRAMS) $(LEDGER_LIBS) $(ADMIN_LIBS) $(O)/cordon.1 ## build everything into build/
 
 # --- the kernel side ---------------------------------------------------------------------------------------------
 
@@ -84,15 +86,16 @@ endef
 $(foreach p,$(PARTS),$(eval $(call part_rule,$(p))))
 $(eval $(call part_rule,ledger))
 $(eval $(call part_rule,grant))
+$(eval $(call part_rule,admin))
 $(O)/user/ledger/postgres.o: ALL_CFLAGS += -isystem /usr/include/postgresql
 
 # Later parts use earlier ones, so the linker sees them last to first.
 reverse = $(if $(1),$(call reverse,$(wordlist 2,$(words $(1)),$(1))) $(firstword $(1)))
 LINK_LIBS := $(call reverse,$(LIBS))
 
-$(O)/cordon: $(call obj,cordon) $(LIBS)
+$(O)/cordon: $(call obj,cordon) $(LIBS) $(ADMIN_LIBS)
 	$(call say,LD,$@)
-	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $(call obj,cordon) $(LINK_LIBS) $(LDLIBS)
+	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $(call obj,cordon) $(ADMIN_LIBS) $(LINK_LIBS) $(LDLIBS)
 
 $(O)/cordon.1: $(O)/cordon
 	$(call say,MAN,$@)
@@ -103,14 +106,15 @@ $(O)/cordon.1: $(O)/cordon
 UNIT_WRAP_test_policy := $(shell sed -n 's/^ \* wrap: //p' tests/unit/test_policy.c 2>/dev/null)
 
 UNIT_LIBS_test_grant := $(GRANT_LIBS) -lcrypto
+UNIT_LIBS_test_admin := $(GRANT_LIBS) $(LEDGER_LIBS) -lcrypto
 
-$(O)/unit/%: tests/unit/%.c $(LIBS) $(GRANT_LIBS) $(filter-out $(O)/user/cordon/main.o,$(call obj,cordon)) Makefile
+$(O)/unit/%: tests/unit/%.c $(LIBS) $(GRANT_LIBS) $(ADMIN_LIBS) $(LEDGER_LIBS) $(filter-out $(O)/user/cordon/main.o,$(call obj,cordon)) Makefile
 	$(call say,TEST,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP -MF $@.d $(ALL_LDFLAGS) $(UNIT_WRAP_$*) -o $@ $< \
-		$(filter-out $(O)/user/cordon/main.o,$(call obj,cordon)) $(UNIT_LIBS_$*) $(LINK_LIBS) $(LDLIBS) -lcmocka
+		$(filter-out $(O)/user/cordon/main.o,$(call obj,cordon)) $(ADMIN_LIBS) $(UNIT_LIBS_$*) $(LINK_LIBS) $(LDLIBS) -lcmocka
 
-FUZZ_SRC := $(foreach p,util conf event policy gwconf identity grant,$(call src,$(p)))
+FUZZ_SRC := $(foreach p,util conf event policy gwconf identity grant,$(call src,$(p))) user/admin/protocol.c
 $(O)/fuzz/%: tests/fuzz/%.c $(FUZZ_SRC) Makefile
 	$(call say,FUZZ,$@)
 	$(Q)mkdir -p $(@D)

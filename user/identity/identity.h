@@ -80,6 +80,10 @@ bool identity_alive(struct identity_source *source, uint64_t fence_id);
 /* The identity of a living fence by its id: 0 or -ENOENT. For grants and the admin socket. */
 int identity_find(struct identity_source *source, uint64_t fence_id, struct identity *ret_identity);
 
+/* The same by the task id: 0, -ENOENT, or -EEXIST when several fences have it. */
+int identity_find_task(struct identity_source *source, const char *task,
+		       struct identity *ret_identity);
+
 /*
  * identity_fd() polls readable when fences came or went; then identity_poll() calls ended() for each that went, so
  * that its connections can be cut. The descriptor is the source's.

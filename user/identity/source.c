@@ -409,6 +409,24 @@ int identity_find(struct identity_source *s, uint64_t fence_id, struct identity 
 	return err;
 }
 
+int identity_find_task(struct identity_source *s, const char *task, struct identity *ret_identity)
+{
+	int found = 0;
+
+	pthread_mutex_lock(&s->lock);
+	refresh(s);
+	for (size_t i = 0; i < ENTRIES_MAX; i++) {
+		struct entry *e = &s->entries[i];
+
+		if (e->fd < 0 || !e->ready || strcmp(e->message.identity.task, task) != 0)
+			continue;
+		*ret_identity = e->message.identity;
+		found++;
+	}
+	pthread_mutex_unlock(&s->lock);
+	return found == 1 ? 0 : found ? -EEXIST : -ENOENT;
+}
+
 int identity_fd(const struct identity_source *source)
 {
 	return source->epoll_fd;

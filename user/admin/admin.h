@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The admin socket of a gateway: where people decide about held calls, issue grants and settle what is not known. Served
+ * by threads of its own, apart from the calls of agents. Who may do what is roles.h; what can be said protocol.h. A
+ * process of a fence is refused whatever its user and group: the kernel says that it is one.
+ */
+#ifndef CORDON_ADMIN_H
+#define CORDON_ADMIN_H
+
+#include "admin/report.h"
+#include "admin/tokens.h"
+
+#define ADMIN_CONNECTIONS_MAX 32
+#define ADMIN_IDLE_S 30
+
+struct admin;
+
+/*
+ * Sends the kept request of a call that was just approved and settles it: gateway_execute_kept(). Blocks. Returns what
+ * came of it.
+ */
+typedef enum ledger_code admin_execute_fn(void *context, const struct ledger_answer *approved,
+					  struct ledger_answer *ret_answer);
+
+struct admin_options {
+	const char *path; /* of the socket; NULL: ADMIN_SOCKET */
+	/* All borrowed, and to outlive the admin. */
+	struct ledger *ledger;
+	struct identity_source *identity;
+	struct tokens *tokens;
+	struct report *report;
+	admin_execute_fn *execute;
+	void *execute_context;
+};
+
+/* Listens and serves. 0 or -errno with the cause and the remedy; -EADDRINUSE: another gateway serves there. */
+int admin_open(const struct admin_options *options, struct admin **ret_admin, struct error *error);
+
+/* Ends: no new connections, requests under way are answered. Removes the socket. Takes NULL. */
+void admin_close(struct admin *admin);
+
+#endif
