@@ -32,7 +32,7 @@
 	X(GATEWAY_WRITE, "UPDATE gateways SET beat_ns = ?1, last_call = ?2, seq = ?3, hash = ?4"   \
 			 " WHERE node = ?5 AND epoch = ?6 AND seq = ?7")                           \
 	X(GATEWAY_NEW, "INSERT INTO gateways (node, num, epoch, beat_ns, last_call, seq, hash)"    \
-		       " SELECT ?1, COALESCE(MAX(num), -1) + 1, 0, 0, 0, 0, '' FROM gateways"      \
+		       " SELECT ?1, (SELECT COALESCE(MAX(num), -1) + 1 FROM gateways), 0, 0, 0, 0, ''" \
 		       " WHERE NOT EXISTS (SELECT 1 FROM gateways WHERE node = ?2)")               \
 	X(GATEWAY_EPOCH, "UPDATE gateways SET epoch = epoch + 1, beat_ns = ?1 WHERE node = ?2")    \
 	X(GATEWAY_LATEST, "SELECT COALESCE(MAX(beat_ns), 0) FROM gateways")                        \

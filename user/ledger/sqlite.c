@@ -97,8 +97,11 @@ static int script(struct engine *engine, const char *sql, struct error *error)
 /* The file may hold what others must not read: made with mode 0600; SQLite gives its companions the same. */
 static int make_file(struct engine *engine, struct error *error)
 {
-	int fd = open(engine->path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOCTTY, 0600);
+	int fd = open(engine->path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOCTTY, 0600);
 
+	/* One that is there is never opened by hand: closing it would drop the locks of this process. */
+	if (fd < 0 && errno == EEXIST)
+		return 0;
 	if (fd < 0)
 		return error_set(error, errno, "store %s: cannot open: %s", engine->path,
 				 strerror(errno));
