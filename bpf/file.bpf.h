@@ -22,16 +22,31 @@ enum {
 	WALK_FAST = 32, /* levels walked with direct loads; deeper ones through probes */
 	FMODE_READ = 1,
 	FMODE_WRITE = 2,
+	FMODE_EXEC = 0x20,	 /* a bit of f_flags */
+	FMODE_BACKING = 1 << 24, /* since 6.10; nothing opened such files before overlayfs did */
 	O_TRUNC = 01000,
+	MAY_WRITE = 2,
+	PROT_WRITE = 2,
+	PROT_EXEC = 4,
+	MAP_SHARED = 1, /* a bit of MAP_SHARED_VALIDATE, too */
+	VM_WRITE = 2,
+	VM_EXEC = 4,
+	VM_SHARED = 8,
 	OVERLAYFS_MAGIC = 0x794c7630,
+	MQUEUE_MAGIC = 0x19800202,
 	PROC_MAGIC = 0x9fa0,
 	ATTR_JUDGED = 1 << 0 | 1 << 1 | 1 << 2 | 1 << 7 | 1 << 8 | 1 << 16 | 1 << 17,
 	/* MODE, UID, GID, ATIME_SET, MTIME_SET, TIMES_SET, TOUCH; size is judged by the truncate hooks */
 	ATTR_OWNER = 1 << 1 | 1 << 2,
 	ATTR_MODE = 1 << 0,
 	IOC_WRITE = 1U << 30,
+	IOC_READ = 1U << 31,
 	FS_IOC_FIEMAP = 0xc020660b,
+	FS_IOC_SHUTDOWN = 0x8004587d,
 	PROCMAP_QUERY = 0xc0686611,
+	TIOCSTI = 0x5412,
+	TIOCLINUX = 0x541c,
+	TIOCCONS = 0x541d,
 };
 
 /*
@@ -167,6 +182,21 @@ static __always_inline bool overlay_inner(const struct fctx *f)
 	       cred != (__u64)task->real_cred;
 }
 
+/*
+ * Is it overlayfs giving attributes to the file that it just made? For that it takes credentials made for the one
+ * file, which file_create_as() noted. They are freed then and others may lie at their address, so that nothing
+ * else may be done with them; what acts under other credentials than its own and sets attributes is only io_uring
+ * besides, and file_uring_creds() denies that.
+ */
+static __always_inline bool overlay_attributes(const struct fctx *f)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	__u64 cred = (__u64)task->cred;
+
+	return f->task && f->task->overlay_create && cred == f->task->overlay_create &&
+	       cred != (__u64)task->real_cred;
+}
+
 /* Before an operation on an overlay is let through: remember under whose credentials it will be carried out. */
 static noinline int overlay_note(struct fctx *f, struct super_block *sb)
 {
@@ -211,15 +241,80 @@ static __always_inline int change(struct fctx *f, struct dentry *judged, struct 
 	return settle(f, d, CORDON_TYPE_FILE);
 }
 
-/* Would moving or linking an object out of here lift a read denial from it? */
-static __always_inline int change_read_denied(struct fctx *f, struct dentry *dentry,
-					      const struct vfsmount *mnt, struct detail *d)
+/* Would moving or linking an object out of here lift a denial from it? */
+static __always_inline int change_denied(struct fctx *f, struct dentry *dentry,
+					 const struct vfsmount *mnt, struct detail *d)
 {
-	if (!(f->policy->root_flags & CORDON_ROOT_READ_DENY))
+	__u32 want = f->policy->root_flags & CORDON_ROOT_DENIES, flags;
+
+	if (!want)
 		return 0;
-	d->rule = decide_read(root_flags(f, dentry, mnt, CORDON_ROOT_READ_DENY));
+	flags = root_flags(f, dentry, mnt, want);
+	d->rule = flags & CORDON_ROOT_EXEC_DENY ? decide_exec(flags) : decide_read(flags);
 	d->err = ERR_ACCES;
 	return decide_allows(d->rule) ? 0 : settle(f, d, CORDON_TYPE_FILE);
+}
+
+enum access { ACCESS_READ = 1, ACCESS_WRITE = 2, ACCESS_EXEC = 4 };
+
+/*
+ * May an object be used so (bits of enum access)? Fills d->rule and d->err, and returns the bit that decided. An
+ * allow needs a root above the object in its own file system, a denial any way up.
+ */
+static __always_inline __u32 judge(struct fctx *f, struct dentry *dentry,
+				   const struct vfsmount *mnt, __u32 access, struct detail *d)
+{
+	const struct cordon_policy *policy = f->policy;
+	bool device = device_rule(dentry, d);
+	__u32 want = 0, flags;
+
+	if (device && !decide_allows(d->rule))
+		return access & ACCESS_WRITE ? ACCESS_WRITE : ACCESS_READ;
+	if (!device && access & ACCESS_WRITE)
+		want = CORDON_ROOT_WRITE;
+	else if (!device && access & ACCESS_READ && policy->root_flags & CORDON_ROOT_READ_ALLOW)
+		want = CORDON_ROOT_WRITE | CORDON_ROOT_READ_ALLOW;
+	if (want) {
+		struct super_block *sb = dentry->d_sb;
+
+		flags = root_flags(f, dentry, NULL, want);
+		if (want == CORDON_ROOT_WRITE) {
+			d->rule = decide_write(flags, sb->s_flags);
+			d->err = ERR_ROFS;
+		} else {
+			d->rule = decide_read_listed(flags, sb->s_flags);
+			d->err = ERR_ACCES;
+		}
+		if (!decide_allows(d->rule))
+			return want == CORDON_ROOT_WRITE ? ACCESS_WRITE : ACCESS_READ;
+	}
+	d->err = ERR_ACCES;
+	want = 0;
+	if (access & ACCESS_READ)
+		want |= policy->root_flags & CORDON_ROOT_READ_DENY;
+	if (access & ACCESS_EXEC)
+		want |= policy->root_flags & CORDON_ROOT_EXEC_DENY;
+	if (want) {
+		flags = root_flags(f, dentry, mnt, want);
+		d->rule = decide_read(flags);
+		if (!decide_allows(d->rule) && want & CORDON_ROOT_READ_DENY)
+			return ACCESS_READ;
+		d->rule = decide_exec(flags);
+		if (!decide_allows(d->rule))
+			return ACCESS_EXEC;
+	}
+	if (access & ACCESS_EXEC && policy->root_flags & CORDON_ROOT_EXEC_ALLOW) {
+		struct root_walk w = {
+			.dentry = dentry,
+			.tag = f->tag,
+			.want = CORDON_ROOT_EXEC_ALLOW,
+		};
+
+		d->rule = decide_exec_listed(root_walk_on(&w));
+		if (!decide_allows(d->rule))
+			return ACCESS_EXEC;
+	}
+	return 0;
 }
 
 struct proc_question {
@@ -268,6 +363,18 @@ noinline int proc_memory_outside(struct proc_question *q)
 	return task_outside(task, q->fence_id);
 }
 
+/* Is this file, which a stacked file system opened for the task, one that the task might open for writing itself? */
+static __always_inline bool backing_writable(const struct fctx *f, const struct file *file)
+{
+	const struct backing_file *backing = (const void *)file;
+	struct root_walk w = { .tag = f->tag, .want = CORDON_ROOT_WRITE };
+
+	if (!(file->f_mode & FMODE_BACKING) || !bpf_core_type_exists(struct backing_file))
+		return false;
+	w.dentry = BPF_CORE_READ(backing, user_path.dentry);
+	return root_walk_on(&w) == CORDON_ROOT_WRITE;
+}
+
 SEC("lsm/file_open")
 int BPF_PROG(file_open, struct file *file, int ret)
 {
@@ -276,8 +383,9 @@ int BPF_PROG(file_open, struct file *file, int ret)
 		return 0;
 
 	struct dentry *dentry = file->f_path.dentry;
-	struct detail d = { .flags = file->f_flags };
+	struct detail d = { .flags = file->f_flags, .dentry = dentry, .mnt = file->f_path.mnt };
 	bool write = file->f_mode & FMODE_WRITE || d.flags & O_TRUNC;
+	__u32 access, failed;
 
 	if (dentry->d_sb->s_magic == PROC_MAGIC) {
 		struct proc_question question = { .dentry = dentry, .fence_id = f.fence->id };
@@ -286,32 +394,365 @@ int BPF_PROG(file_open, struct file *file, int ret)
 			d.rule = CORDON_RULE_GUARD_PTRACE;
 			d.err = ERR_ACCES;
 			d.op = write ? CORDON_OP_OPEN_WRITE : CORDON_OP_OPEN_READ;
-			d.dentry = dentry;
-			d.mnt = file->f_path.mnt;
 			return settle(&f, &d, CORDON_TYPE_FILE);
 		}
 	}
-	if (device_rule(dentry, &d)) {
-		d.op = write ? CORDON_OP_OPEN_WRITE : CORDON_OP_OPEN_READ;
-	} else if (write) {
-		d.rule = write_rule(&f, dentry);
-		d.err = ERR_ROFS;
-		d.op = CORDON_OP_OPEN_WRITE;
-	}
-	if (decide_allows(d.rule) && file->f_mode & FMODE_READ &&
-	    f.policy->root_flags & CORDON_ROOT_READ_DENY) {
-		d.rule = decide_read(
-			root_flags(&f, dentry, file->f_path.mnt, CORDON_ROOT_READ_DENY));
-		d.err = ERR_ACCES;
-		d.op = CORDON_OP_OPEN_READ;
-	}
-	if (decide_allows(d.rule)) {
+	access = (write ? ACCESS_WRITE : 0) | (file->f_mode & FMODE_READ ? ACCESS_READ : 0) |
+		 (d.flags & FMODE_EXEC ? ACCESS_EXEC : 0);
+	failed = judge(&f, dentry, file->f_path.mnt, access, &d);
+	if (!failed) {
 		overlay_note(&f, dentry->d_sb);
 		return 0;
 	}
-	d.dentry = dentry;
-	d.mnt = file->f_path.mnt;
+	if (failed == ACCESS_WRITE && backing_writable(&f, file))
+		return 0;
+	d.op = failed == ACCESS_EXEC	? CORDON_OP_EXEC
+	       : failed == ACCESS_WRITE ? CORDON_OP_OPEN_WRITE
+					: CORDON_OP_OPEN_READ;
 	return settle(&f, &d, CORDON_TYPE_FILE);
+}
+
+/*
+ * overlayfs is about to make a file for the current task, under credentials of its own making. Judged here, because
+ * a file without a name (O_TMPFILE) has no hook before; and noted, see overlay_attributes().
+ */
+SEC("lsm/dentry_create_files_as")
+int BPF_PROG(file_create_as, struct dentry *dentry, int mode, const void *name,
+	     const struct cred *old, struct cred *new, int ret)
+{
+	FENCE_ENTER(f, ret);
+	struct detail d = {
+		.op = CORDON_OP_MKNOD,
+		.flags = mode,
+		.dentry = dentry,
+	};
+	int err = change(&f, dentry, &d);
+
+	if (!err && f.task)
+		f.task->overlay_create = (__u64) new;
+	return err;
+}
+
+/* A personality of an io_uring is somebody's credentials; the tests for overlayfs rest on nobody using them. */
+SEC("lsm/uring_override_creds")
+int BPF_PROG(file_uring_creds, const struct cred *new, int ret)
+{
+	FENCE_ENTER(f, ret);
+	struct detail d = {
+		.op = CORDON_OP_CREDENTIALS,
+		.rule = CORDON_RULE_GUARD_CREDENTIALS,
+		.err = ERR_PERM,
+	};
+
+	return settle(&f, &d, CORDON_TYPE_GUARD);
+}
+
+/* --- descriptors from elsewhere ---------------------------------------------------------------------------------- */
+
+/* Is it something that acts under its maker's identity, or reaches past files: an io_uring, a BPF object? */
+static __always_inline bool descriptor_acts(const struct dentry *dentry)
+{
+	__u64 n = 0;
+
+	if (!(dentry->d_sb->s_flags & DECIDE_SB_NOUSER))
+		return false;
+	bpf_probe_read_kernel(&n, sizeof(n), BPF_CORE_READ(dentry, d_name.name));
+	return n == NAME8('[', 'i', 'o', '_', 'u', 'r', 'i', 'n') ||
+	       (n & 0xffffff) == NAME8('b', 'p', 'f', 0, 0, 0, 0, 0) ||
+	       n == NAME8('[', 'p', 'e', 'r', 'f', '_', 'e', 'v');
+}
+
+/* The same question as judge()'s, from plain memory: slower, and verified once. */
+struct judge_question {
+	const struct dentry *dentry;
+	const struct vfsmount *mnt;
+	__u64 fence_id;
+	__u32 tag;
+	__u32 root_flags; /* of the policy */
+	__u32 access;
+	__u32 pad;
+};
+
+static __always_inline __u32 slow_flags(const struct judge_question *q, bool cross, __u32 want)
+{
+	struct root_walk w = { .dentry = q->dentry, .tag = q->tag, .want = want };
+	const struct vfsmount *mnt = q->mnt;
+
+	if (!want)
+		return 0;
+	if (cross)
+		w.mount = (void *)mnt - bpf_core_field_offset(struct mount, mnt);
+	return root_walk_on(&w);
+}
+
+/* Returns the rule that denies it, or CORDON_RULE_NONE. */
+noinline int judge_slow(struct judge_question *q)
+{
+	__u32 sb_flags, listed = CORDON_ROOT_READ_ALLOW, rule, mode, rdev, access;
+	struct proc_question proc;
+
+	if (!q)
+		return CORDON_RULE_GUARD_STATE;
+	access = q->access;
+	proc.dentry = q->dentry;
+	proc.fence_id = q->fence_id;
+	if (CORE_READ_OF(q->dentry, d_sb, s_magic) == PROC_MAGIC && proc_memory_outside(&proc))
+		return CORDON_RULE_GUARD_PTRACE;
+	sb_flags = CORE_READ_OF(q->dentry, d_sb, s_flags);
+	mode = CORE_READ_OF(q->dentry, d_inode, i_mode);
+	rdev = CORE_READ_OF(q->dentry, d_inode, i_rdev);
+	if (decide_is_device(mode)) {
+		rule = decide_device(mode, rdev);
+		if (!decide_allows(rule))
+			return rule;
+		access &= ~ACCESS_WRITE;
+		listed = 0;
+	}
+	if (access & ACCESS_WRITE) {
+		rule = decide_write(slow_flags(q, false, CORDON_ROOT_WRITE), sb_flags);
+		if (!decide_allows(rule))
+			return rule;
+	} else if (access & ACCESS_READ && q->root_flags & listed) {
+		rule = decide_read_listed(
+			slow_flags(q, false, CORDON_ROOT_READ_ALLOW | CORDON_ROOT_WRITE), sb_flags);
+		if (!decide_allows(rule))
+			return rule;
+	}
+	if (access & ACCESS_READ) {
+		rule = decide_read(slow_flags(q, true, q->root_flags & CORDON_ROOT_READ_DENY));
+		if (!decide_allows(rule))
+			return rule;
+	}
+	if (!(access & ACCESS_EXEC))
+		return CORDON_RULE_NONE;
+	rule = decide_exec(slow_flags(q, true, q->root_flags & CORDON_ROOT_EXEC_DENY));
+	if (!decide_allows(rule) || !(q->root_flags & CORDON_ROOT_EXEC_ALLOW))
+		return decide_allows(rule) ? CORDON_RULE_NONE : rule;
+	rule = decide_exec_listed(slow_flags(q, false, CORDON_ROOT_EXEC_ALLOW));
+	return decide_allows(rule) ? CORDON_RULE_NONE : rule;
+}
+
+/* May a descriptor, wherever it was opened, be used so? The body of the hooks below, which name the operation. */
+static __always_inline int judge_descriptor(struct fctx *f, struct file *file, __u32 access,
+					    struct detail *d)
+{
+	struct dentry *dentry = file->f_path.dentry;
+	struct judge_question q = {
+		.dentry = dentry,
+		.mnt = file->f_path.mnt,
+		.fence_id = f->fence->id,
+		.tag = f->tag,
+		.root_flags = f->policy->root_flags,
+		.access = access,
+	};
+
+	d->rule = judge_slow(&q);
+	if (d->rule == CORDON_RULE_NONE) {
+		overlay_note(f, dentry->d_sb);
+		return 0;
+	}
+	d->dentry = dentry;
+	d->mnt = file->f_path.mnt;
+	d->err = d->rule == CORDON_RULE_FILES_WRITE    ? ERR_ROFS
+		 : d->rule == CORDON_RULE_FILES_DEVICE ? ERR_PERM
+						       : ERR_ACCES;
+	return settle(f, d, CORDON_TYPE_FILE);
+}
+
+/*
+ * A descriptor arrives: by SCM_RIGHTS, pidfd_getfd, seccomp's listener. It is judged as if the task opened the object
+ * itself. Sockets are judged where they are used.
+ */
+SEC("lsm/file_receive")
+int BPF_PROG(file_receive, struct file *file, int ret)
+{
+	FENCE_ENTER(f, ret);
+	struct detail d = { .op = CORDON_OP_RECEIVE, .flags = file->f_flags };
+	__u32 access = file->f_mode & (FMODE_READ | FMODE_WRITE);
+
+	if (descriptor_acts(file->f_path.dentry)) {
+		d.rule = CORDON_RULE_FILES_DESCRIPTOR;
+		d.err = ERR_PERM;
+		d.dentry = file->f_path.dentry;
+		d.mnt = file->f_path.mnt;
+		return settle(&f, &d, CORDON_TYPE_FILE);
+	}
+	return judge_descriptor(&f, file, access, &d);
+}
+
+/* Is this an io_uring that a thread outside the fence works off, under its own identity? */
+static __always_inline bool ring_acts_outside(const struct file *file, __u64 fence_id)
+{
+	const struct io_ring_ctx *ring = BPF_CORE_READ(file, private_data);
+	const struct task_struct *thread;
+	const struct dentry *dentry = BPF_CORE_READ(file, f_path.dentry);
+	__u64 n = 0;
+
+	bpf_probe_read_kernel(&n, sizeof(n), BPF_CORE_READ(dentry, d_name.name));
+	if (!(BPF_CORE_READ(dentry, d_sb, s_flags) & DECIDE_SB_NOUSER) ||
+	    n != NAME8('[', 'i', 'o', '_', 'u', 'r', 'i', 'n'))
+		return false;
+	thread = CORE_READ_OF(ring, sq_data, thread);
+	return thread && task_outside(thread, fence_id);
+}
+
+/*
+ * What the tasks of fences hold from before, and their policies deny; run by the loader while they are frozen. A task
+ * says which fence, a record which one it is about.
+ */
+static __always_inline bool found_begin(const struct task_struct *task, struct fctx *f,
+					struct cordon_found *found)
+{
+	struct mark_search search = { .task = BPF_CORE_READ(task, group_leader) };
+
+	if (task_mark_search(&search) != 1 ||
+	    !fence_load(f, search.mark.slot, search.mark.fence_id) || !f->fence->descriptors)
+		return false;
+	found->fence_id = search.mark.fence_id;
+	found->pid = BPF_CORE_READ(task, tgid);
+	return true;
+}
+
+static __always_inline __u32 found_judge(const struct fctx *f, const struct file *file,
+					 __u32 access)
+{
+	struct judge_question q = {
+		.dentry = BPF_CORE_READ(file, f_path.dentry),
+		.mnt = BPF_CORE_READ(file, f_path.mnt),
+		.fence_id = f->fence->id,
+		.tag = f->tag,
+		.root_flags = f->policy->root_flags,
+		.access = access,
+	};
+
+	return judge_slow(&q);
+}
+
+SEC("iter/task_file")
+int fence_find_files(struct bpf_iter__task_file *ctx)
+{
+	struct cordon_found found = {};
+	struct file *file = ctx->file;
+	struct task_struct *task = ctx->task;
+	struct fctx f = {};
+
+	if (!file || !task || !found_begin(task, &f, &found))
+		return 0;
+	found.fd = ctx->fd;
+	found.rule =
+		ring_acts_outside(file, found.fence_id)
+			? CORDON_RULE_FILES_DESCRIPTOR
+			: found_judge(&f, file,
+				      BPF_CORE_READ(file, f_mode) & (FMODE_READ | FMODE_WRITE));
+	if (found.rule != CORDON_RULE_NONE)
+		bpf_seq_write(ctx->meta->seq, &found, sizeof(found));
+	return 0;
+}
+
+SEC("iter/task_vma")
+int fence_find_maps(struct bpf_iter__task_vma *ctx)
+{
+	struct cordon_found found = {};
+	struct vm_area_struct *vma = ctx->vma;
+	struct task_struct *task = ctx->task;
+	const struct file *file;
+	struct fctx f = {};
+
+	if (!vma || !task || (vma->vm_flags & (VM_SHARED | VM_WRITE)) != (VM_SHARED | VM_WRITE))
+		return 0;
+	file = vma->vm_file;
+	if (!file || !found_begin(task, &f, &found))
+		return 0;
+	found.start = vma->vm_start;
+	found.end = vma->vm_end;
+	found.rule = found_judge(&f, file, ACCESS_WRITE);
+	if (found.rule != CORDON_RULE_NONE)
+		bpf_seq_write(ctx->meta->seq, &found, sizeof(found));
+	return 0;
+}
+
+/*
+ * Attached only while a fence on the node has descriptors from before: each read and write of each process passes
+ * here. overlayfs asks again for the file below, under credentials that the first question noted.
+ */
+SEC("lsm/file_permission")
+int BPF_PROG(file_permission, struct file *file, int mask, int ret)
+{
+	FENCE_ENTER(f, ret);
+	bool write = mask & MAY_WRITE;
+	struct detail d = {
+		.op = write ? CORDON_OP_WRITE : CORDON_OP_READ,
+		.flags = file->f_flags,
+	};
+
+	struct dentry *dentry = file->f_path.dentry;
+
+	if (!f.fence->descriptors || dentry->d_sb->s_flags & DECIDE_SB_NOUSER || overlay_inner(&f))
+		return 0;
+	if (write && decide_allows(write_rule(&f, dentry))) { /* soon said, for most */
+		overlay_note(&f, dentry->d_sb);
+		return 0;
+	}
+	return judge_descriptor(&f, file, write ? ACCESS_WRITE : ACCESS_READ, &d);
+}
+
+/* Executing by mapping (ld.so FILE), and, of descriptors from before, reading and writing by it. */
+static __always_inline int change_map(struct fctx *f, struct file *file, enum cordon_op op,
+				      bool exec, bool write)
+{
+	struct detail d = { .op = op, .flags = file->f_flags };
+	__u32 access = exec && f->policy->root_flags & CORDON_ROOT_EXEC ? ACCESS_EXEC : 0;
+
+	if (f->fence->descriptors)
+		access |= ACCESS_READ | (write ? ACCESS_WRITE : 0);
+	if (!access || overlay_inner(f))
+		return 0;
+	return judge_descriptor(f, file, access, &d);
+}
+
+/*
+ * Attached only while a fence has rules for executing, or descriptors from before. The argument may be NULL without
+ * the verifier knowing, so the test is made on a copy that it knows nothing of.
+ */
+static __always_inline int map_any(void *ctx, struct file *file, unsigned long prot,
+				   unsigned long flags, int ret)
+{
+	__u64 raw = 0;
+
+	FENCE_ENTER(f, ret);
+	bpf_probe_read_kernel(&raw, sizeof(raw), ctx);
+	if (!file || !raw)
+		return 0;
+	return change_map(&f, file, CORDON_OP_MMAP, prot & PROT_EXEC,
+			  prot & PROT_WRITE && flags & MAP_SHARED);
+}
+
+SEC("lsm/mmap_file")
+int BPF_PROG(file_mmap, struct file *file, unsigned long reqprot, unsigned long prot,
+	     unsigned long flags, int ret)
+{
+	return map_any(ctx, file, prot, flags, ret);
+}
+
+/* security_mmap_file() works prot out of reqprot and hands that on; without READ_IMPLIES_EXEC they are the same. */
+SEC("lsm/mmap_file")
+int BPF_PROG(file_mmap3, struct file *file, unsigned long prot, unsigned long flags, int ret)
+{
+	return map_any(ctx, file, prot, flags, ret);
+}
+
+SEC("lsm/file_mprotect")
+int BPF_PROG(file_mprotect, struct vm_area_struct *vma, unsigned long reqprot, unsigned long prot,
+	     int ret)
+{
+	FENCE_ENTER(f, ret);
+	unsigned long flags = vma->vm_flags;
+	struct file *file = vma->vm_file;
+
+	if (!file)
+		return 0;
+	return change_map(&f, file, CORDON_OP_MPROTECT, prot & PROT_EXEC && !(flags & VM_EXEC),
+			  prot & PROT_WRITE && flags & VM_SHARED && !(flags & VM_WRITE));
 }
 
 /* Names appear in, or vanish from, a directory: the directory is judged, the name shown. */
@@ -415,7 +856,7 @@ int BPF_PROG(file_path_link, struct dentry *old_dentry, const struct path *new_d
 	err = change(&f, old_dentry, &d);
 	if (err || !decide_allows(d.rule))
 		return err;
-	return change_read_denied(&f, old_dentry, new_dir->mnt, &d);
+	return change_denied(&f, old_dentry, new_dir->mnt, &d);
 }
 
 SEC("lsm/path_rename")
@@ -441,10 +882,36 @@ int BPF_PROG(file_path_rename, const struct path *old_dir, struct dentry *old_de
 	err = change(&f, new_dir->dentry, &d);
 	if (err || !decide_allows(d.rule))
 		return err;
-	err = change_read_denied(&f, old_dentry, old_dir->mnt, &d);
+	err = change_denied(&f, old_dentry, old_dir->mnt, &d);
 	if (err || !decide_allows(d.rule) || !(flags & 2 /* RENAME_EXCHANGE */))
 		return err;
-	return change_read_denied(&f, new_dentry, new_dir->mnt, &d);
+	return change_denied(&f, new_dentry, new_dir->mnt, &d);
+}
+
+/*
+ * POSIX message queues have names but no path hooks. A queue is an object of the mqueue file system, and nothing else
+ * is judged here.
+ */
+static __always_inline int change_queue(int ret, struct dentry *dentry, enum cordon_op op)
+{
+	FENCE_ENTER(f, ret);
+	struct detail d = { .op = op, .dentry = dentry };
+
+	if (dentry->d_sb->s_magic != MQUEUE_MAGIC)
+		return 0;
+	return change(&f, dentry->d_parent, &d);
+}
+
+SEC("lsm/inode_create")
+int BPF_PROG(file_inode_create, struct inode *dir, struct dentry *dentry, __u16 mode, int ret)
+{
+	return change_queue(ret, dentry, CORDON_OP_MKNOD);
+}
+
+SEC("lsm/inode_unlink")
+int BPF_PROG(file_inode_unlink, struct inode *dir, struct dentry *dentry, int ret)
+{
+	return change_queue(ret, dentry, CORDON_OP_UNLINK);
 }
 
 /* The object itself changes. */
@@ -496,7 +963,7 @@ static __always_inline int change_dentry(int ret, struct dentry *dentry, enum co
 		.dentry = dentry,
 	};
 
-	if (overlay_inner(&f))
+	if (overlay_inner(&f) || overlay_attributes(&f))
 		return 0;
 	return change(&f, dentry, &d);
 }
@@ -561,15 +1028,45 @@ int BPF_PROG(file_inode_file_setattr, struct dentry *dentry, void *attr, int ret
 }
 
 /*
- * An ioctl that hands data to a file or directory changes it, whatever file system it is for: inode flags, versions,
- * subvolumes, reflinks. By the direction in its number, but for the questions that carry an argument.
+ * Does an ioctl change the file or directory that it is made on, whatever the file system: inode flags, versions,
+ * subvolumes, reflinks? By the direction in its number: one that only reads asks, one that hands data in changes, and so
+ * does one that does neither, unless it is of the kinds that every file knows (FIONREAD, FIBMAP). Besides the exceptions.
  */
+static __always_inline bool ioctl_changes(unsigned int cmd)
+{
+	__u32 kind = cmd >> 8 & 0xff;
+
+	if (cmd == FS_IOC_FIEMAP || cmd == PROCMAP_QUERY)
+		return false;
+	if (cmd & IOC_WRITE || cmd == FS_IOC_SHUTDOWN)
+		return true;
+	return !(cmd & IOC_READ) && kind != 0 && kind != 'T';
+}
+
+/* What is typed into a terminal, the shell behind it executes. */
+static __always_inline int change_terminal(int ret, struct file *file, unsigned int cmd)
+{
+	FENCE_ENTER(f, ret);
+	struct detail d = {
+		.op = CORDON_OP_IOCTL,
+		.rule = CORDON_RULE_FILES_TERMINAL,
+		.err = ERR_PERM,
+		.flags = cmd,
+		.dentry = file->f_path.dentry,
+		.mnt = file->f_path.mnt,
+	};
+
+	return settle(&f, &d, CORDON_TYPE_FILE);
+}
+
 static __always_inline int change_ioctl(int ret, struct file *file, unsigned int cmd)
 {
 	struct inode *inode;
 	__u32 type;
 
-	if (!(cmd & IOC_WRITE) || cmd == FS_IOC_FIEMAP || cmd == PROCMAP_QUERY)
+	if (cmd == TIOCSTI || cmd == TIOCLINUX || cmd == TIOCCONS)
+		return change_terminal(ret, file, cmd);
+	if (!ioctl_changes(cmd))
 		return ret;
 	inode = file->f_inode;
 	if (!inode)

@@ -122,6 +122,13 @@ struct file {
 	struct inode *f_inode;
 	unsigned int f_flags;
 	unsigned int f_mode;
+	void *private_data;
+};
+
+/* fs/file_table.c: a file that a stacked file system opened below, and by which path the user had it opened. */
+struct backing_file {
+	struct file file;
+	struct path user_path;
 };
 
 struct fs_struct {
@@ -130,6 +137,22 @@ struct fs_struct {
 
 struct mm_struct {
 	struct file *exe_file;
+};
+
+struct vm_area_struct {
+	unsigned long vm_start;
+	unsigned long vm_end;
+	unsigned long vm_flags;
+	struct file *vm_file;
+};
+
+/* io_uring/: the thread that works a ring off by itself. */
+struct io_sq_data {
+	struct task_struct *thread;
+};
+
+struct io_ring_ctx {
+	struct io_sq_data *sq_data;
 };
 
 struct iattr {
@@ -247,6 +270,12 @@ struct bpf_iter_meta {
 struct bpf_iter__task {
 	struct bpf_iter_meta *meta;
 	struct task_struct *task;
+};
+
+struct bpf_iter__task_vma {
+	struct bpf_iter_meta *meta;
+	struct task_struct *task;
+	struct vm_area_struct *vma;
 };
 
 struct bpf_iter__task_file {

@@ -53,6 +53,16 @@ enum cordon_root_flag {
 	CORDON_ROOT_WRITE = 1,	   /* mutations are allowed at and below */
 	CORDON_ROOT_READ_DENY = 2, /* opening for read is denied at and below */
 	CORDON_ROOT_UNIX = 4,	   /* this socket may be connected */
+	CORDON_ROOT_READ_ALLOW =
+		8, /* opening for read is allowed at and below; elsewhere it is denied */
+	CORDON_ROOT_EXEC_DENY = 16,  /* executing is denied at and below */
+	CORDON_ROOT_EXEC_ALLOW = 32, /* executing is allowed at and below; elsewhere it is denied */
+};
+
+/* Roots that forbid. They are entered for the number alone, whatever its generation. */
+enum {
+	CORDON_ROOT_DENIES = CORDON_ROOT_READ_DENY | CORDON_ROOT_EXEC_DENY,
+	CORDON_ROOT_EXEC = CORDON_ROOT_EXEC_DENY | CORDON_ROOT_EXEC_ALLOW,
 };
 
 /* An IP address, canonical: IPv4 (also when it came mapped, ::ffff:a.b.c.d) has v6 = 0 and its bytes in b[12..15]. */
@@ -139,7 +149,8 @@ struct cordon_fence {
 	__u8 attached;	    /* 1: the cgroup was there before (attach); 0: made by run */
 	__u8 degraded;	    /* LSM programs are missing */
 	__u8 ending;	    /* marks of this fence are being taken off its tasks */
-	__u8 pad[5];
+	__u8 descriptors; /* 1: its tasks hold descriptors from before, each use of which is judged */
+	__u8 pad[4];
 };
 
 /* Counters of one fence, by slot; mapped into user space, all members change atomically. */
@@ -157,6 +168,7 @@ _Static_assert(sizeof(struct cordon_state) == 128, "mapped as an array");
 struct cordon_task {
 	__u64 fence_id;
 	__u64 overlay_cred; /* credentials under which overlayfs carries out what this task was allowed */
+	__u64 overlay_create; /* a copy of them, made for the file that this task was allowed to create */
 	__u32 slot;
 	__u32 pad;
 };
@@ -175,6 +187,17 @@ struct cordon_object {
 	__u32 generation;
 	__u32 fd;
 	__u32 mode; /* i_mode */
+};
+
+/* What fence_find_files and fence_find_maps tell: something from before a fence that its policy denies. */
+struct cordon_found {
+	__u64 fence_id;
+	__u64 start; /* of a mapping; 0: a descriptor */
+	__u64 end;
+	__u32 pid; /* initial namespace */
+	__u32 fd;
+	__u32 rule; /* enum cordon_rule */
+	__u32 pad;
 };
 
 /* Bits of cordon_event.net_flags and .path_flags. */

@@ -246,6 +246,35 @@ DECIDE_INLINE __u32 decide_read(__u32 flags)
 								     : CORDON_RULE_FILES_READ_OK;
 }
 
+/*
+ * May an object be read where there is an allow-list? flags: the union of the roots at and above it in its own file
+ * system; what may be written may be read.
+ */
+DECIDE_INLINE __u32 decide_read_listed(__u32 flags, __u32 sb_flags)
+{
+	if (flags & (CORDON_ROOT_READ_ALLOW | CORDON_ROOT_WRITE) || sb_flags & DECIDE_SB_NOUSER)
+		return CORDON_RULE_FILES_READ_OK;
+	return CORDON_RULE_FILES_READ_ALLOW;
+}
+
+/* May an object be executed? flags: the union of the roots at and above it, by every way up. */
+DECIDE_INLINE __u32 decide_exec(__u32 flags)
+{
+	return flags & (CORDON_ROOT_EXEC_DENY | DECIDE_ROOT_UNKNOWN) ? CORDON_RULE_FILES_EXEC_DENY
+								     : CORDON_RULE_FILES_EXEC_OK;
+}
+
+/*
+ * May it be, where there is an allow-list? flags as for decide_read_listed(). What has no place in the file system,
+ * such as memfd, is on no list.
+ */
+DECIDE_INLINE __u32 decide_exec_listed(__u32 flags)
+{
+	return flags & CORDON_ROOT_EXEC_ALLOW && !(flags & DECIDE_ROOT_UNKNOWN)
+		       ? CORDON_RULE_FILES_EXEC_OK
+		       : CORDON_RULE_FILES_EXEC_ALLOW;
+}
+
 /* Does a yes to this rule stand even in audit mode? What is shut for every policy is shut for an audited one. */
 DECIDE_INLINE int decide_always(__u32 rule)
 {

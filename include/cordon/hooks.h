@@ -5,8 +5,8 @@
  *
  * L(program, hook, security, nargs, optional) - body of an LSM hook. Attached to lsm/HOOK where `bpf` is in the
  * kernel's LSM list, else as fmod_ret to security_SECURITY. A row counts for a kernel whose function has NARGS
- * arguments; of several rows for one hook exactly one must fit. optional: the kernel may lack the hook, because an
- * older one (named in the comment) does its work.
+ * arguments; of several rows for one hook exactly one must fit. optional: 1, the kernel may lack the hook, because an
+ * older one (named in the comment) does its work; 2, attached only while a fence needs it (enforce_demand()).
  * C(program, attach_type) - cgroup programs, attached to each fence's cgroup.
  * T(program, tracepoint) - BTF tracepoints, through which tasks enter; and entries of kernel functions.
  */
@@ -19,6 +19,15 @@
 	L(fence_bprm_check, bprm_check_security, bprm_check, 1, 0)                 \
 	/* files */                                                                \
 	L(file_open, file_open, file_open, 1, 0)                                   \
+	L(file_create_as, dentry_create_files_as, dentry_create_files_as, 5, 0)    \
+	L(file_uring_creds, uring_override_creds, uring_override_creds, 1, 0)      \
+	L(file_receive, file_receive, file_receive, 1, 0)                          \
+	L(file_permission, file_permission, file_permission, 2, 2)                 \
+	L(file_mmap, mmap_file, mmap_file, 4, 2)                                   \
+	L(file_mmap3, mmap_file, mmap_file, 3, 2)                                  \
+	L(file_mprotect, file_mprotect, file_mprotect, 3, 2)                       \
+	L(file_inode_create, inode_create, inode_create, 3, 0)                     \
+	L(file_inode_unlink, inode_unlink, inode_unlink, 2, 0)                     \
 	L(file_path_mkdir, path_mkdir, path_mkdir, 3, 0)                           \
 	L(file_path_mknod, path_mknod, path_mknod, 4, 0)                           \
 	L(file_path_symlink, path_symlink, path_symlink, 3, 0)                     \

@@ -45,6 +45,12 @@
 	O(REMOVEXATTR, FILE, "removexattr", "remove an extended attribute or ACL")            \
 	O(IOCTL, FILE, "ioctl", "change inode flags by ioctl")                                \
 	O(MOUNT, FILE, "mount", "mount, move, remount, unmount or pivot")                     \
+	O(EXEC, FILE, "exec", "execute a file, or load it as interpreter")                    \
+	O(MMAP, FILE, "mmap", "map a file")                                                   \
+	O(MPROTECT, FILE, "mprotect", "change what may be done with a mapped file")           \
+	O(READ, FILE, "read", "read by a descriptor from before the fence")                   \
+	O(WRITE, FILE, "write", "write by a descriptor from before the fence")                \
+	O(RECEIVE, FILE, "receive", "take a descriptor from another process")                 \
 	O(SOCKET, NET, "socket", "create a socket")                                           \
 	O(CONNECT, NET, "connect", "connect a socket")                                        \
 	O(SENDMSG, NET, "sendmsg", "send on a socket")                                        \
@@ -54,9 +60,11 @@
 	O(BPF, GUARD, "bpf", "use the bpf() system call")                                     \
 	O(CGROUP_MOVE, GUARD, "cgroup_move", "place a new task in another cgroup")            \
 	O(INHERIT, GUARD, "inherit", "give a new task its parent's fence")                    \
+	O(CREDENTIALS, GUARD, "credentials", "act under credentials kept in an io_uring")     \
 	O(START, FENCE, "start", "the fence exists")                                          \
 	O(ENFORCING, FENCE, "enforcing", "the self-test from inside was denied")              \
 	O(ENTER, FENCE, "enter", "a process that was not born inside entered the fence")      \
+	O(HOLDS, FENCE, "holds", "a process held from before what the policy denies")         \
 	O(COLD_START, FENCE, "cold_start", "time from exec of cordon to that of the command") \
 	O(EXIT, FENCE, "exit", "the command ended")                                           \
 	O(END, FENCE, "end", "the fence is gone")                                             \
@@ -78,9 +86,16 @@
 	R(FILES_WRITE_OK, ALLOW, "files.write", "the object is inside a writable root")           \
 	R(FILES_READ_DENY, DENY, "files.read.deny", "the object is, or is below, a denied root")  \
 	R(FILES_READ_OK, ALLOW, "files.read", "no rule denies reading")                           \
+	R(FILES_READ_ALLOW, DENY, "files.read.allow", "the object is below none of read.allow")   \
+	R(FILES_EXEC_DENY, DENY, "files.exec.deny", "the object is, or is below, a denied root")  \
+	R(FILES_EXEC_ALLOW, DENY, "files.exec.allow", "the object is below none of exec.allow")   \
+	R(FILES_EXEC_OK, ALLOW, "files.exec", "no rule denies executing")                         \
 	R(FILES_DEVICE, DENY, "files.device", "a device node that no program needs")              \
 	R(FILES_DEVICE_OK, ALLOW, "files.device", "a device node that every program needs")       \
 	R(FILES_MOUNT, DENY, "files.mount", "mounts are not changed from inside a fence")         \
+	R(FILES_TERMINAL, DENY, "files.terminal", "nothing is typed into a terminal from inside") \
+	R(FILES_DESCRIPTOR, DENY, "files.descriptor",                                             \
+	  "a descriptor that acts for others, io_uring or BPF, is not taken")                     \
 	R(NET_GATEWAY, ALLOW, "network.gateway", "the gateway")                                   \
 	R(NET_ALLOW, ALLOW, "network.allow", "an exception in network.allow")                     \
 	R(NET_DEFAULT, DENY, "network.default", "no rule allows this address and port")           \
@@ -97,6 +112,8 @@
 	R(GUARD_PTRACE, DENY, "guard.ptrace", "the target is outside the fence")                  \
 	R(GUARD_SIGNAL, DENY, "guard.signal", "the target is outside the fence")                  \
 	R(GUARD_BPF, DENY, "guard.bpf", "bpf() is not for fenced tasks")                          \
+	R(GUARD_CREDENTIALS, DENY, "guard.credentials",                                           \
+	  "personalities of io_uring are not used inside a fence")                                \
 	R(GUARD_CGROUP, DENY, "guard.cgroup", "tasks are not placed in cgroups from inside")      \
 	R(GUARD_STATE, DENY, "guard.state", "the fence's state is missing, full or ended")        \
 	R(GW_OK, ALLOW, "gateway.allow", "nothing speaks against it")                             \

@@ -316,11 +316,18 @@ def open_truncating(path):
     return do
 
 
-def truncate_passed(path):
+def passed(path, flags=os.O_RDWR):
+    """A descriptor that the driver opens and passes over a unix socket: refused, it is left out of the message."""
     def do(a):
-        _, fds = inside.ask("open", path=a.fill(path))
-        os.ftruncate(fds[0], 0)
+        _, fds = inside.ask("open", path=a.fill(path), flags=flags)
+        if not fds:
+            raise OSError(errno.EROFS, "no descriptor came")
+        return fds[0]
     return do
+
+
+def truncate_passed(path):
+    return lambda a: os.ftruncate(passed(path)(a), 0)
 
 
 attack("F-16", "truncate by path", lambda a: os.truncate(a.out + "/f", 0), twin=lambda a: os.truncate(a.wd + "/f", 0), errnos=ROFS,
@@ -328,7 +335,7 @@ attack("F-16", "truncate by path", lambda a: os.truncate(a.out + "/f", 0), twin=
 attack("F-16", "O_TRUNC | O_RDONLY", open_truncating("{out}/f"), twin=open_truncating("{wd}/f"), errnos=ROFS,
        events=[ev(("truncate", "open_write"), W, path="{out}/f")])
 attack("F-16", "ftruncate of a descriptor passed in", truncate_passed("{out}/f"), twin=truncate_passed("{wd}/f"), errnos=ROFS,
-       events=[ev("truncate", W, path="{out}/f")], hooks=["file_truncate"])
+       events=[ev("receive", W, path="{out}/f")], hooks=["file_receive+file_truncate"])
 
 # --- metadata ---------------------------------------------------------------------------------------------------
 
@@ -512,7 +519,10 @@ def queue_prep(arena, a):
 
 attack("F-23", "removing a message queue of the host", lambda a: inside.check(libc.mq_unlink(b"/" + a.slug.encode())) and None,
        prep=queue_prep, effect=lambda arena, a, r: not os.path.exists("/dev/mqueue/" + a.slug), errnos=ROFS + (errno.EPERM, errno.EACCES),
-       twin=lambda a: os.unlink(a.wd + "/f"), events=[ev("unlink", W)], gap="mqueue calls no path hook")
+       twin=lambda a: os.unlink(a.wd + "/f"), events=[ev("unlink", W)], hooks=["file_inode_unlink"])
+attack("F-23", "making a message queue of the host", lambda a: inside.check(libc.mq_open(b"/" + a.slug.encode(), os.O_CREAT | os.O_RDONLY, 0o600, None)) and None,
+       effect=lambda arena, a, r: os.path.exists("/dev/mqueue/" + a.slug), errnos=ROFS, twin=lambda a: os.mkfifo(a.wd + "/n"),
+       events=[ev("mknod", W)], hooks=["file_inode_create"])
 
 
 UNCACHED = "the kernel asks for O_CREAT before it knows whether the file is there, so a mknod is reported besides"

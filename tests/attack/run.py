@@ -101,7 +101,7 @@ class Executor:
             if call["call"] == "socket":
                 fds = [self.arena.make_socket(call["what"], call["to"]).detach()]
             elif call["call"] == "open":
-                fds = [os.open(call["path"], os.O_RDWR)]
+                fds = [os.open(call["path"], call["flags"])]
             elif call["call"] == "forget":
                 self.arena.forget_names()
             elif call["call"] == "nest":

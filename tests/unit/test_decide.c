@@ -257,6 +257,29 @@ static void writing_needs_a_root(void **state)
 	assert_false(decide_allows(decide_read(DECIDE_ROOT_UNKNOWN)));
 }
 
+/* Every combination of flags: a list allows by what is on it, a denial by what is not, and no doubt does. */
+static void lists_of_files(void **state)
+{
+	const __u32 all = 64;
+
+	(void)state;
+	for (__u32 flags = 0; flags < all; flags++) {
+		assert_int_equal(decide_allows(decide_read_listed(flags, 0)),
+				 !!(flags & (CORDON_ROOT_READ_ALLOW | CORDON_ROOT_WRITE)));
+		assert_true(decide_allows(decide_read_listed(flags, DECIDE_SB_NOUSER)));
+		assert_int_equal(decide_allows(decide_exec(flags)),
+				 !(flags & CORDON_ROOT_EXEC_DENY));
+		assert_int_equal(decide_allows(decide_exec_listed(flags)),
+				 !!(flags & CORDON_ROOT_EXEC_ALLOW));
+		assert_false(decide_allows(decide_exec(flags | DECIDE_ROOT_UNKNOWN)));
+		assert_false(decide_allows(decide_exec_listed(flags | DECIDE_ROOT_UNKNOWN)));
+	}
+	assert_false(decide_allows(decide_read_listed(DECIDE_ROOT_UNKNOWN, 0)));
+	assert_int_equal(decide_read_listed(0, 0), CORDON_RULE_FILES_READ_ALLOW);
+	assert_int_equal(decide_exec(CORDON_ROOT_EXEC_DENY), CORDON_RULE_FILES_EXEC_DENY);
+	assert_int_equal(decide_exec_listed(CORDON_ROOT_WRITE), CORDON_RULE_FILES_EXEC_ALLOW);
+}
+
 static void rules_beyond_the_table_deny(void **state)
 {
 	(void)state;
@@ -276,6 +299,7 @@ int main(void)
 		cmocka_unit_test(only_listed_sockets),
 		cmocka_unit_test(devices),
 		cmocka_unit_test(writing_needs_a_root),
+		cmocka_unit_test(lists_of_files),
 		cmocka_unit_test(rules_beyond_the_table_deny),
 	};
 

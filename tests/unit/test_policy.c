@@ -776,6 +776,33 @@ static void image_of_full_text(void **state)
 	free(image);
 }
 
+static void image_of_lists_of_files(void **state)
+{
+	static const struct {
+		const char *path;
+		uint32_t flags;
+	} roots[] = {
+		{ "/bin", CORDON_ROOT_READ_ALLOW | CORDON_ROOT_EXEC_ALLOW },
+		{ "/bin/sh", CORDON_ROOT_READ_DENY | CORDON_ROOT_EXEC_DENY },
+		{ "/dev/shm", CORDON_ROOT_WRITE },
+		{ "/tmp", CORDON_ROOT_WRITE },
+		{ "/usr", CORDON_ROOT_READ_ALLOW },
+	};
+	struct image *image = compile_good(HEAD "files:\n"
+						"  read: {allow: [/usr, /bin], deny: [/bin/sh]}\n"
+						"  exec: {allow: [/bin], deny: [/bin/sh]}\n");
+
+	assert_int_equal(image->n_roots, ARRAY_SIZE(roots));
+	for (size_t i = 0; i < ARRAY_SIZE(roots); i++) {
+		assert_string_equal(image_string(image, image_roots(image)[i].path), roots[i].path);
+		assert_int_equal(image_roots(image)[i].flags, roots[i].flags);
+	}
+	assert_int_equal(image->policy.root_flags, CORDON_ROOT_WRITE | CORDON_ROOT_READ_DENY |
+							   CORDON_ROOT_READ_ALLOW |
+							   CORDON_ROOT_EXEC);
+	free(image);
+}
+
 /* A prefix inside another carries what the wider one allows as well. */
 static void image_nets_of_full_text(void **state)
 {
@@ -1186,6 +1213,7 @@ int main(void)
 		TEST(ranges_are_merged),
 		TEST(too_many_ranges_are_refused),
 		TEST(image_of_full_text),
+		TEST(image_of_lists_of_files),
 		TEST(image_nets_of_full_text),
 		TEST(image_merges_flags_of_one_path),
 		TEST(image_has_the_socket_of_the_gateway),

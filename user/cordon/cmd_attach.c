@@ -16,7 +16,7 @@
 #include "cordon/setup.h"
 #include "cordon/stream.h"
 
-enum { POLL_MS = 20, FREEZE_TIMEOUT_MS = 5000, EMPTY_EVERY = 25 };
+enum { POLL_MS = 20, FREEZE_TIMEOUT_MS = 5000, EMPTY_EVERY = 25, FOUND_MAX = 64 };
 
 struct attach_options {
 	struct setup_options setup;
@@ -101,12 +101,74 @@ static int attach_find(struct attach *a, struct error *error)
 	return err;
 }
 
+/* What was found to be held from before; see enforce_fence_find(). */
+struct attach_found {
+	struct attach *attach;
+	unsigned int n;
+	char kept[PATH_MAX + 128]; /* the first that the kernel cannot take back */
+};
+
+/* Says what it is: "process 12 (sh) holds /path (files.write)". */
+static void found_name(const struct cordon_found *found, char *text, size_t size)
+{
+	char link[128], path[PATH_MAX] = "", comm[32] = "";
+	_cleanup_fclose_ FILE *f = NULL;
+
+	if (found->start)
+		snprintf(link, sizeof(link), "/proc/%u/map_files/%llx-%llx", found->pid,
+			 (unsigned long long)found->start, (unsigned long long)found->end);
+	else
+		snprintf(link, sizeof(link), "/proc/%u/fd/%u", found->pid, found->fd);
+	if (readlink(link, path, sizeof(path) - 1) < 0)
+		snprintf(path, sizeof(path), "%s", link);
+	snprintf(link, sizeof(link), "/proc/%u/comm", found->pid);
+	f = fopen(link, "re");
+	if (f && fgets(comm, sizeof(comm), f))
+		comm[strcspn(comm, "\n")] = '\0';
+	snprintf(text, size, "process %u (%s) %s %s", found->pid, comm,
+		 found->start ? "has mapped, shared and writable," : "holds open", path);
+}
+
+static void attach_note_found(void *context, const struct cordon_found *found)
+{
+	struct attach_found *all = context;
+	char text[PATH_MAX + 128];
+
+	if (++all->n > FOUND_MAX && (all->kept[0] || !found->start))
+		return;
+	found_name(found, text, sizeof(text));
+	stream_emit(&all->attach->stream, CORDON_OP_HOLDS, found->pid, text);
+	if ((found->start || found->rule == CORDON_RULE_FILES_DESCRIPTOR) && !all->kept[0])
+		snprintf(all->kept, sizeof(all->kept), "%s", text);
+}
+
+/* Descriptors are judged from now on. A mapping is not, so that a fence around one would not hold. */
+static int attach_find_held(struct attach *a, struct error *error)
+{
+	struct attach_found all = { .attach = a };
+	char text[64];
+	int err = enforce_fence_find(a->fence, attach_note_found, &all, error);
+
+	if (all.n > FOUND_MAX) {
+		snprintf(text, sizeof(text), "and %u more", all.n - FOUND_MAX);
+		stream_emit(&a->stream, CORDON_OP_HOLDS, all.n, text);
+	}
+	if (!err && all.kept[0] && a->setup.policy->mode == CORDON_MODE_ENFORCE)
+		err = error_set(
+			error, ENOTSUP,
+			"%s, which the kernel cannot take back: end the process, or allow the "
+			"file in files.write",
+			all.kept);
+	return err;
+}
+
 /* With the tasks frozen: fence, policy, marks. */
 static int attach_frozen(struct attach *a, struct error *error)
 {
 	const struct enforce_fence_options options = {
 		.cgroup = &a->cgroup,
 		.attached = true,
+		.descriptors = true,
 		.ring_bytes = a->options->setup.ring_bytes,
 	};
 	int err = enforce_fence_make(a->enforce, &options, &a->fence, error);
@@ -115,7 +177,9 @@ static int attach_frozen(struct attach *a, struct error *error)
 		stream_begin(&a->stream, a->fence, &a->setup.context);
 		err = enforce_fence_set(a->fence, a->setup.image, a->pid, true, error);
 	}
-	return err ? err : enforce_fence_mark_tasks(a->fence, error);
+	if (!err)
+		err = enforce_fence_mark_tasks(a->fence, error);
+	return err ? err : attach_find_held(a, error);
 }
 
 static int attach_enclose(struct attach *a, struct error *error)
@@ -245,7 +309,9 @@ const struct cli_verb cli_verb_attach = {
 		"policy are those that the fenced tasks see.\n\n"
 		"The tasks are frozen for the moment in which the fence is put around them. "
 		"Descriptors and sockets "
-		"that they opened before stay open.\n\n"
+		"that they opened before stay open; what the policy denies is not "
+		"done through them. A file that is mapped shared and writable, and that the policy "
+		"denies, cannot be taken back: it is named, and the fence refused.\n\n"
 		"If cordon itself is killed, the tasks stay fenced until they end.",
 	.options = attach_option_rows,
 	.options_size = sizeof(struct attach_options),

@@ -48,7 +48,8 @@ struct enforce_fence; /* a fence that this process owns */
 struct enforce_fence_options {
 	const struct host_cgroup *cgroup; /* borrowed for the life of the fence */
 	bool attached;			  /* the cgroup is not ours to kill or remove */
-	size_t ring_bytes;		  /* a power of two */
+	bool descriptors;  /* its tasks have descriptors from before: judge each use of one */
+	size_t ring_bytes; /* a power of two */
 };
 
 /*
@@ -67,6 +68,15 @@ int enforce_fence_set(struct enforce_fence *fence, const struct image *image, pi
 
 /* Marks every task that is in the cgroup already; the caller has frozen it. */
 int enforce_fence_mark_tasks(struct enforce_fence *fence, struct error *error);
+
+/*
+ * Calls fn for each thing that the fence's tasks hold from before and its policy denies: a descriptor, of which each
+ * use is judged from now on, or (start is not 0) a mapping that is shared and writable, and (rule files.descriptor) an
+ * io_uring that another process works off, both of which the kernel cannot take back. The caller has frozen the tasks.
+ */
+typedef void enforce_found_fn(void *context, const struct cordon_found *found);
+int enforce_fence_find(struct enforce_fence *fence, enforce_found_fn *fn, void *context,
+		       struct error *error);
 
 /* Is the process marked as being in this fence? -EXFULL if it is not. */
 int enforce_fence_check(struct enforce_fence *fence, int pidfd, struct error *error);

@@ -117,6 +117,7 @@ static int fence_make_locked(struct enforce_fence *fence, size_t ring_bytes, str
 	fence->info.generation = 1;
 	fence->policy.generation = 1;
 	fence->policy.mode = CORDON_MODE_ENFORCE;
+	fence->policy.root_flags = CORDON_ROOT_READ_ALLOW | CORDON_ROOT_EXEC_ALLOW;
 	tag = cordon_tag(fence->slot, fence->info.generation);
 	memset(&fence->enforce->state[fence->slot], 0, sizeof(struct cordon_state));
 	err = owner_file(fence, error);
@@ -130,6 +131,8 @@ static int fence_make_locked(struct enforce_fence *fence, size_t ring_bytes, str
 		err = map_set(fence, ENFORCE_MAP_fences, &fence->slot, &fence->info, error);
 	if (!err)
 		err = cgroup_attach(fence, error);
+	if (!err && fence->info.descriptors)
+		err = enforce_demand(enforce_needs(&fence->info, &fence->policy), error);
 	if (!err)
 		err = map_set(fence, ENFORCE_MAP_cgroups, &fence->info.cgroup_id, &fence->slot,
 			      error);
@@ -162,6 +165,7 @@ int enforce_fence_make(struct enforce *enforce, const struct enforce_fence_optio
 	fence->info.cgroup_id = options->cgroup->id;
 	fence->info.cgroup_level = options->cgroup->level;
 	fence->info.attached = options->attached;
+	fence->info.descriptors = options->descriptors;
 	fence->info.degraded = enforce->meta.degraded;
 	err = fence_make_locked(fence, options->ring_bytes, error);
 	if (!err) {
@@ -238,12 +242,12 @@ static int roots_enter(struct enforce_fence *fence, const struct image *image,
 
 		policy->root_filter[(o->ino / 64) % CORDON_ROOT_FILTER_WORDS] |= 1ULL
 										 << (o->ino % 64);
-		if (flags & ~CORDON_ROOT_READ_DENY)
-			err = root_enter(fence, o, o->generation, tag,
-					 flags & ~CORDON_ROOT_READ_DENY, error);
-		if (!err && flags & CORDON_ROOT_READ_DENY)
+		if (flags & ~CORDON_ROOT_DENIES)
+			err = root_enter(fence, o, o->generation, tag, flags & ~CORDON_ROOT_DENIES,
+					 error);
+		if (!err && flags & CORDON_ROOT_DENIES)
 			err = root_enter(fence, o, CORDON_GENERATION_ANY, tag,
-					 CORDON_ROOT_READ_DENY, error);
+					 flags & CORDON_ROOT_DENIES, error);
 	}
 	return err;
 }
@@ -300,9 +304,12 @@ int enforce_fence_set(struct enforce_fence *fence, const struct image *image, pi
 {
 	struct cordon_policy policy = image->policy;
 	struct cordon_fence info = fence->info;
+	_cleanup_close_ int lock = enforce_lock(error);
 	uint32_t tag;
 	int err;
 
+	if (lock < 0)
+		return lock;
 	policy.generation = info.generation + 1;
 	policy.report_allow = report_allow;
 	memset(policy.root_filter, 0, sizeof(policy.root_filter));
@@ -313,6 +320,8 @@ int enforce_fence_set(struct enforce_fence *fence, const struct image *image, pi
 		err = nets_enter(fence, image, &policy, error);
 	if (!err)
 		err = map_set(fence, ENFORCE_MAP_policies, &tag, &policy, error);
+	if (!err)
+		err = enforce_demand(enforce_needs(&info, &policy), error);
 	info.generation = policy.generation;
 	if (!err)
 		err = map_set(fence, ENFORCE_MAP_fences, &fence->slot, &info, error);
@@ -330,6 +339,38 @@ int enforce_fence_mark_tasks(struct enforce_fence *fence, struct error *error)
 	return fence->info.degraded
 		       ? 0
 		       : enforce_iterate(fence->enforce->prog[ENFORCE_PROG_fence_mark_all], error);
+}
+
+struct finding {
+	struct cordon_found record;
+	uint64_t fence_id;
+	enforce_found_fn *fn;
+	void *context;
+};
+
+static void found_take(void *context)
+{
+	const struct finding *finding = context;
+
+	if (finding->record.fence_id == finding->fence_id)
+		finding->fn(finding->context, &finding->record);
+}
+
+int enforce_fence_find(struct enforce_fence *fence, enforce_found_fn *fn, void *context,
+		       struct error *error)
+{
+	struct finding finding = { .fence_id = fence->info.id, .fn = fn, .context = context };
+	int err;
+
+	if (fence->info.degraded)
+		return 0;
+	err = enforce_iterate_records(fence->enforce->prog[ENFORCE_PROG_fence_find_files], false,
+				      &finding.record, sizeof(finding.record), found_take, &finding,
+				      error);
+	return err ? err
+		   : enforce_iterate_records(fence->enforce->prog[ENFORCE_PROG_fence_find_maps],
+					     false, &finding.record, sizeof(finding.record),
+					     found_take, &finding, error);
 }
 
 int enforce_fence_check(struct enforce_fence *fence, int pidfd, struct error *error)
@@ -404,6 +445,7 @@ void enforce_fence_end(struct enforce_fence *fence)
 			fence_unmark(fence);
 		}
 		enforce_slot_free(fence->enforce, fence->slot);
+		enforce_demand_drop(fence->enforce);
 	}
 	ring_buffer__free(fence->ring);
 	if (fence->ring_fd >= 0)

@@ -22,6 +22,8 @@ enum enforce_prog {
 	CORDON_CGROUP_HOOKS(CORDON_X) ENFORCE_PROG_fence_mark_all,
 	ENFORCE_PROG_fence_unmark_all,
 	ENFORCE_PROG_fence_resolve,
+	ENFORCE_PROG_fence_find_files,
+	ENFORCE_PROG_fence_find_maps,
 	ENFORCE_PROG_COUNT
 };
 #undef CORDON_X
@@ -62,6 +64,15 @@ uint64_t enforce_build(void);
 const char *enforce_prog_name(enum enforce_prog prog);
 int enforce_prog_attach_type(enum enforce_prog prog); /* of the cgroup programs */
 
+/*
+ * demand.c, with the lock held. What a fence with a policy needs besides what is always attached; attaches it; detaches
+ * what no fence of the node needs any more.
+ */
+enum { ENFORCE_NEED_DESCRIPTORS = 1, ENFORCE_NEED_EXEC = 2 };
+unsigned int enforce_needs(const struct cordon_fence *fence, const struct cordon_policy *policy);
+int enforce_demand(unsigned int needs, struct error *error);
+void enforce_demand_drop(const struct enforce *enforce);
+
 /* node.c */
 int enforce_lock(struct error *error); /* a descriptor that holds the node's lock, or -errno */
 int enforce_run_path(char *path, size_t size, uint64_t fence_id);
@@ -75,5 +86,8 @@ void enforce_peer_clear(struct enforce *enforce, uint32_t slot);
 int enforce_resolve(struct enforce *enforce, const int *fds, size_t n,
 		    struct cordon_object *objects, struct error *error);
 int enforce_iterate(int prog_fd, struct error *error); /* runs an iterator program to its end */
+/* The same, and fn for each record of `size` bytes that it writes; own_files: only this process's descriptors. */
+int enforce_iterate_records(int prog_fd, bool own_files, void *record, size_t size,
+			    void (*fn)(void *context), void *context, struct error *error);
 
 #endif

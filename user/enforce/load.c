@@ -25,7 +25,7 @@ struct lsm_row {
 	const char *hook;
 	const char *security;
 	int nargs;
-	bool optional;
+	enum { HOOK_OPTIONAL = 1, HOOK_ON_DEMAND = 2 } optional;
 };
 
 static const struct lsm_row lsm_rows[] = {
@@ -50,6 +50,8 @@ const char *enforce_prog_name(enum enforce_prog prog)
 			"fence_mark_all",
 		"fence_unmark_all",
 		"fence_resolve",
+		"fence_find_files",
+		"fence_find_maps",
 	};
 
 	return names[prog];
@@ -124,7 +126,7 @@ static int check_rows(const struct bpf_object *object, struct error *error)
 			if (!strcmp(lsm_rows[i].hook, lsm_rows[j].hook))
 				n += bpf_program__autoload(bpf_object__find_program_by_name(
 					object, lsm_rows[j].program));
-		if (n != 1 && !(n == 0 && lsm_rows[i].optional))
+		if (n != 1 && !(n == 0 && lsm_rows[i].optional == HOOK_OPTIONAL))
 			return error_set(
 				error, ENOTSUP,
 				"this kernel's hook %s has %s; use a kernel of the tested list, "
@@ -204,6 +206,13 @@ static int pin_maps_progs(struct bpf_object *object, struct error *error)
 		err = pin_fd(bpf_program__fd(bpf_object__find_program_by_name(
 				     object, enforce_prog_name(i))),
 			     "prog_", enforce_prog_name(i), error);
+	for (size_t i = 0; !err && i < ARRAY_SIZE(lsm_rows); i++) {
+		struct bpf_program *program =
+			bpf_object__find_program_by_name(object, lsm_rows[i].program);
+
+		if (lsm_rows[i].optional == HOOK_ON_DEMAND && bpf_program__autoload(program))
+			err = pin_fd(bpf_program__fd(program), "prog_", lsm_rows[i].program, error);
+	}
 	return err;
 }
 
@@ -259,7 +268,8 @@ static int load_here(const struct enforce_meta *meta, struct error *error)
 	for (size_t i = 0; !err && !meta->degraded && i < ARRAY_SIZE(trace_rows); i++)
 		err = attach_pin(skel->obj, trace_rows[i], error);
 	for (size_t i = 0; !err && !meta->degraded && i < ARRAY_SIZE(lsm_rows); i++)
-		err = attach_pin(skel->obj, lsm_rows[i].program, error);
+		if (lsm_rows[i].optional != HOOK_ON_DEMAND)
+			err = attach_pin(skel->obj, lsm_rows[i].program, error);
 	return err ? err : pin_meta(meta, error);
 }
 

@@ -314,6 +314,8 @@ void enforce_close(struct enforce *enforce)
 	lock = enforce_lock(NULL);
 	if (lock >= 0 && !node_reclaim(enforce))
 		pins_remove(ENFORCE_PIN_DIR);
+	else if (lock >= 0)
+		enforce_demand_drop(enforce);
 	node_close(enforce);
 	free(enforce);
 }

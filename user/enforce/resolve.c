@@ -27,51 +27,66 @@ static int iterator_open(int prog_fd, bool own_files, struct error *error)
 	return fd;
 }
 
-int enforce_iterate(int prog_fd, struct error *error)
+int enforce_iterate_records(int prog_fd, bool own_files, void *record, size_t size,
+			    void (*fn)(void *context), void *context, struct error *error)
 {
-	_cleanup_close_ int fd = iterator_open(prog_fd, false, error);
-	char buffer[4096];
-	ssize_t n;
-
-	if (fd < 0)
-		return fd;
-	while ((n = read(fd, buffer, sizeof(buffer))) > 0)
-		;
-	return n < 0 ? error_set(error, errno, "iterator: %s", strerror(errno)) : 0;
-}
-
-static void take(const struct cordon_object *object, const int *fds, size_t n,
-		 struct cordon_object *objects)
-{
-	for (size_t i = 0; i < n; i++)
-		if ((uint32_t)fds[i] == object->fd)
-			objects[i] = *object;
-}
-
-int enforce_resolve(struct enforce *enforce, const int *fds, size_t n,
-		    struct cordon_object *objects, struct error *error)
-{
-	_cleanup_close_ int fd =
-		iterator_open(enforce->prog[ENFORCE_PROG_fence_resolve], true, error);
-	struct cordon_object object;
+	_cleanup_close_ int fd = iterator_open(prog_fd, own_files, error);
 	size_t have = 0;
 	ssize_t got;
 
 	if (fd < 0)
 		return fd;
-	memset(objects, 0, n * sizeof(*objects));
-	while ((got = read(fd, (char *)&object + have, sizeof(object) - have)) > 0) {
+	while ((got = read(fd, (char *)record + have, size - have)) > 0) {
 		have += got;
-		if (have < sizeof(object))
+		if (have < size)
 			continue;
-		take(&object, fds, n, objects);
+		fn(context);
 		have = 0;
 	}
-	if (got < 0)
-		return error_set(error, errno, "iterator: %s", strerror(errno));
-	for (size_t i = 0; i < n; i++)
+	return got < 0 ? error_set(error, errno, "iterator: %s", strerror(errno)) : 0;
+}
+
+static void nothing(void *context)
+{
+	(void)context;
+}
+
+int enforce_iterate(int prog_fd, struct error *error)
+{
+	char buffer[256];
+
+	return enforce_iterate_records(prog_fd, false, buffer, sizeof(buffer), nothing, NULL,
+				       error);
+}
+
+struct resolving {
+	struct cordon_object record;
+	const int *fds;
+	size_t n;
+	struct cordon_object *objects;
+};
+
+static void take(void *context)
+{
+	const struct resolving *r = context;
+
+	for (size_t i = 0; i < r->n; i++)
+		if ((uint32_t)r->fds[i] == r->record.fd)
+			r->objects[i] = r->record;
+}
+
+int enforce_resolve(struct enforce *enforce, const int *fds, size_t n,
+		    struct cordon_object *objects, struct error *error)
+{
+	struct resolving r = { .fds = fds, .n = n, .objects = objects };
+	int err;
+
+	memset(objects, 0, n * sizeof(*objects));
+	err = enforce_iterate_records(enforce->prog[ENFORCE_PROG_fence_resolve], true, &r.record,
+				      sizeof(r.record), take, &r, error);
+	for (size_t i = 0; !err && i < n; i++)
 		if (!objects[i].dev && !objects[i].ino)
-			return error_set(error, ENOENT,
-					 "the kernel did not tell which object a path is");
-	return 0;
+			err = error_set(error, ENOENT,
+					"the kernel did not tell which object a path is");
+	return err;
 }

@@ -7,8 +7,10 @@
  * grew: another cause of the same error is not taken for Cordon. Where several programs could give the denial, the
  * attempt is one that only the program in question refuses. Anything else fails the self-test.
  *
- * Not provable this way: cgroup/sock_create, for which the kernel is asked what is attached, and fence_bprm_check,
- * a second line that has nothing to do while the first holds.
+ * Not provable this way: cgroup/sock_create, for which the kernel is asked what is attached; fence_bprm_check, a second
+ * line that has nothing to do while the first holds; file_create_as and file_uring_creds, which only overlayfs and a
+ * working io_uring reach (attack rows F-32 and F-27 do). Programs that are attached on demand are proved for the fences
+ * that need them.
  */
 #include <arpa/inet.h>
 #include <bpf/bpf.h>
@@ -17,6 +19,7 @@
 #include <linux/fs.h>
 #include <linux/if_packet.h>
 #include <linux/sched.h>
+#include <mqueue.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
@@ -43,10 +46,13 @@ enum {
 /* What the attempts act on; made by the parent, outside the fence. */
 struct arena {
 	char dir[ARENA_DIR_MAX];
-	int write_fd;  /* f, open for writing from before */
-	int read_fd;   /* f, open for reading */
-	int stream_fd; /* listens at s */
-	int dgram_fd;  /* is bound to t */
+	int write_fd;			/* f, open for writing from before */
+	int read_fd;			/* f, open for reading */
+	int stream_fd;			/* listens at s */
+	int dgram_fd;			/* is bound to t */
+	void *map;			/* of f, for reading, from before */
+	char queue[ARENA_DIR_MAX];	/* a message queue */
+	char queue_new[ARENA_PATH_MAX]; /* one that is not there */
 	pid_t parent;
 };
 
@@ -419,6 +425,58 @@ static int try_bpf(const struct arena *a)
 	return result(syscall(SYS_bpf, BPF_MAP_CREATE, &attr, sizeof(attr)));
 }
 
+/* A descriptor that the child could not have opened, passed to itself. */
+static int try_receive(const struct arena *a)
+{
+	union {
+		struct cmsghdr head;
+		char bytes[CMSG_SPACE(sizeof(int))];
+	} control = { .head = { .cmsg_len = CMSG_LEN(sizeof(int)),
+				.cmsg_level = SOL_SOCKET,
+				.cmsg_type = SCM_RIGHTS } };
+	char c = 0;
+	struct iovec iov = { &c, 1 };
+	struct msghdr msg = { .msg_iov = &iov,
+			      .msg_iovlen = 1,
+			      .msg_control = &control,
+			      .msg_controllen = sizeof(control.bytes) };
+	int fds[2], err = 0;
+
+	memcpy(CMSG_DATA(&control.head), &a->write_fd, sizeof(int));
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds))
+		return errno;
+	if (sendmsg(fds[0], &msg, 0) != 1 || recvmsg(fds[1], &msg, 0) != 1)
+		err = errno;
+	else if (msg.msg_flags & MSG_CTRUNC) /* what is denied is left out */
+		err = EROFS;
+	close(fds[0]);
+	close(fds[1]);
+	return err;
+}
+
+static int try_queue_make(const struct arena *a)
+{
+	return result(mq_open(a->queue_new, O_RDONLY | O_CREAT | O_CLOEXEC, 0600, NULL));
+}
+static int try_queue_drop(const struct arena *a)
+{
+	return result(mq_unlink(a->queue));
+}
+static int try_write(const struct arena *a)
+{
+	return result(pwrite(a->write_fd, "x", 1, 0));
+}
+static int try_mmap(const struct arena *a)
+{
+	void *map = mmap(NULL, 1, PROT_READ | PROT_EXEC, MAP_PRIVATE, a->read_fd, 0);
+
+	return map == MAP_FAILED ? errno : 0;
+}
+static int try_mprotect(const struct arena *a)
+{
+	return result(mprotect(a->map, 1, PROT_READ | PROT_EXEC));
+}
+
 /* A child must be as fenced as its parent. */
 static int try_fork(const struct arena *a)
 {
@@ -462,6 +520,12 @@ static const struct probe probes[] = {
 	{ "FS_IOC_SETFLAGS", "file_ioctl", try_ioctl, EROFS, true },
 	{ "FS_IOC_SETFLAGS by a 32-bit call", "file_ioctl_compat", try_ioctl_compat, EROFS, true },
 	{ "file_setattr", "file_inode_file_setattr", try_file_setattr, EROFS, true },
+	{ "taking a descriptor", "file_receive", try_receive, EROFS, true },
+	{ "making a message queue", "file_inode_create", try_queue_make, EROFS, true },
+	{ "removing a message queue", "file_inode_unlink", try_queue_drop, EROFS, true },
+	{ "writing by a descriptor from before", "file_permission", try_write, EROFS, true },
+	{ "mapping a file as code", "file_mmap", try_mmap, EACCES, true },
+	{ "making a mapped file code", "file_mprotect", try_mprotect, EACCES, true },
 	{ "mount", "file_sb_mount", try_mount, EPERM, true },
 	{ "umount", "file_sb_umount", try_umount, EPERM, true },
 	{ "pivot_root", "file_sb_pivotroot", try_pivot_root, EPERM, true },
@@ -499,40 +563,47 @@ struct outcome {
 	uint64_t moved_denied;
 };
 
-static bool probe_applies(const struct probe *probe, bool degraded)
+/* needs: which programs are attached for this fence besides those that always are. */
+static bool probe_applies(const struct probe *probe, bool degraded, unsigned int needs)
 {
+	if (probe->attempt == try_write)
+		return needs & ENFORCE_NEED_DESCRIPTORS;
+	if (probe->attempt == try_mmap || probe->attempt == try_mprotect)
+		return needs != 0;
 	return !degraded || !probe->lsm;
 }
 
 /* The child, inside: all attempts. Must not use anything of the parent's but memory. */
 static void child_run(const struct arena *arena, const struct cordon_state *state, bool degraded,
-		      struct outcome *outcome)
+		      unsigned int needs, struct outcome *outcome)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(probes); i++) {
 		uint64_t before = __atomic_load_n(&state->denied, __ATOMIC_RELAXED);
 
-		if (!probe_applies(&probes[i], degraded))
+		if (!probe_applies(&probes[i], degraded, needs))
 			continue;
 		outcome->err[i] = probes[i].attempt(arena);
 		outcome->denied[i] = __atomic_load_n(&state->denied, __ATOMIC_RELAXED) - before;
 	}
 }
 
-/* A host without IPv6 has no IPv6 to fence, one without 32-bit calls none of those. */
+/* A host without IPv6 has no IPv6 to fence, one without 32-bit calls or message queues none of those. */
 static bool acceptable(const struct probe *probe, int err)
 {
-	if (probe->attempt == try_ioctl_compat || probe->attempt == try_file_setattr)
+	if (probe->attempt == try_ioctl_compat || probe->attempt == try_file_setattr ||
+	    probe->attempt == try_queue_make || probe->attempt == try_queue_drop)
 		return err == ENOSYS;
 	return err == EAFNOSUPPORT &&
 	       (probe->attempt == try_connect6 || probe->attempt == try_sendmsg6);
 }
 
-static int judge(const struct outcome *outcome, bool degraded, unsigned int *ret_probes,
-		 struct error *error)
+static int judge(const struct outcome *outcome, bool degraded, unsigned int needs,
+		 unsigned int *ret_probes, struct error *error)
 {
 	*ret_probes = 0;
 	for (size_t i = 0; i < ARRAY_SIZE(probes); i++) {
-		if (!probe_applies(&probes[i], degraded) || acceptable(&probes[i], outcome->err[i]))
+		if (!probe_applies(&probes[i], degraded, needs) ||
+		    acceptable(&probes[i], outcome->err[i]))
 			continue;
 		if (outcome->err[i] != probes[i].expect || !outcome->denied[i])
 			return error_set(
@@ -580,7 +651,10 @@ static void arena_immutable(const char *path)
 
 static int arena_make(struct arena *arena, uint64_t id, struct error *error)
 {
+	mqd_t queue;
+
 	arena->write_fd = arena->read_fd = arena->stream_fd = arena->dgram_fd = -1;
+	arena->map = MAP_FAILED;
 	arena->parent = getpid();
 	snprintf(arena->dir, sizeof(arena->dir), ENFORCE_RUN_DIR "/selftest-%llu",
 		 (unsigned long long)id);
@@ -589,12 +663,19 @@ static int arena_make(struct arena *arena, uint64_t id, struct error *error)
 		return error_set(error, errno, "cannot make %s for the self-test: %s", arena->dir,
 				 strerror(errno));
 	arena_immutable(at(arena, "i"));
+	snprintf(arena->queue, sizeof(arena->queue), "/cordon-selftest-%llu",
+		 (unsigned long long)id);
+	snprintf(arena->queue_new, sizeof(arena->queue_new), "%s-new", arena->queue);
+	queue = mq_open(arena->queue, O_RDONLY | O_CREAT | O_CLOEXEC, 0600, NULL);
+	if (queue >= 0)
+		mq_close(queue);
 	arena->write_fd = open(at(arena, "f"), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	arena->read_fd = open(at(arena, "f"), O_RDONLY | O_CLOEXEC);
+	arena->map = mmap(NULL, 1, PROT_READ, MAP_PRIVATE, arena->read_fd, 0);
 	arena->stream_fd = arena_socket(SOCK_STREAM, at(arena, "s"));
 	arena->dgram_fd = arena_socket(SOCK_DGRAM, at(arena, "t"));
 	if (mkdir(at(arena, "d"), 0700) || arena->write_fd < 0 || arena->read_fd < 0 ||
-	    arena->stream_fd < 0 || arena->dgram_fd < 0)
+	    arena->map == MAP_FAILED || arena->stream_fd < 0 || arena->dgram_fd < 0)
 		return error_set(error, errno, "cannot fill %s for the self-test: %s", arena->dir,
 				 strerror(errno));
 	return 0;
@@ -607,6 +688,10 @@ static void arena_drop(struct arena *arena)
 	for (size_t i = 0; i < ARRAY_SIZE(fds); i++)
 		if (fds[i] >= 0)
 			close(fds[i]);
+	if (arena->map != MAP_FAILED)
+		munmap(arena->map, 1);
+	mq_unlink(arena->queue);
+	mq_unlink(arena->queue_new);
 	umount2(arena->dir, MNT_DETACH);
 	rmdir(arena->dir);
 }
@@ -625,7 +710,8 @@ static int child_wait(pid_t pid, int pidfd)
 }
 
 /* Born inside: proves fence_newtask and everything in the table. */
-static int run_born(struct enforce_fence *fence, const struct arena *arena, struct outcome *outcome)
+static int run_born(struct enforce_fence *fence, const struct arena *arena, unsigned int needs,
+		    struct outcome *outcome)
 {
 	int pidfd = -1;
 	struct clone_args args = {
@@ -640,7 +726,7 @@ static int run_born(struct enforce_fence *fence, const struct arena *arena, stru
 	if (pid < 0)
 		return -errno;
 	if (!pid) {
-		child_run(arena, enforce_fence_state(fence), fence->info.degraded, outcome);
+		child_run(arena, enforce_fence_state(fence), fence->info.degraded, needs, outcome);
 		_exit(0);
 	}
 	err = child_wait(pid, pidfd);
@@ -714,7 +800,8 @@ static int check_attached(struct enforce_fence *fence, struct error *error)
 }
 
 /* The probe fence is made; makes the arena and runs both children. */
-static int selftest_in(struct enforce_fence *fence, unsigned int *ret_probes, struct error *error)
+static int selftest_in(struct enforce_fence *fence, unsigned int needs, unsigned int *ret_probes,
+		       struct error *error)
 {
 	struct outcome *outcome = mmap(NULL, sizeof(*outcome), PROT_READ | PROT_WRITE,
 				       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -725,7 +812,7 @@ static int selftest_in(struct enforce_fence *fence, unsigned int *ret_probes, st
 		return error_set(error, errno, "self-test: %s", strerror(errno));
 	err = arena_make(&arena, fence->info.id, error);
 	if (!err) {
-		err = run_born(fence, &arena, outcome);
+		err = run_born(fence, &arena, needs, outcome);
 		if (!err && !fence->info.degraded)
 			err = run_moved(fence, &arena, outcome);
 		if (err)
@@ -735,7 +822,7 @@ static int selftest_in(struct enforce_fence *fence, unsigned int *ret_probes, st
 	}
 	arena_drop(&arena);
 	if (!err)
-		err = judge(outcome, fence->info.degraded, ret_probes, error);
+		err = judge(outcome, fence->info.degraded, needs, ret_probes, error);
 	munmap(outcome, sizeof(*outcome));
 	return err;
 }
@@ -745,6 +832,7 @@ int enforce_fence_selftest(struct enforce_fence *fence, unsigned int *ret_probes
 {
 	struct host_cgroup cgroup = { .fd = -1 };
 	struct enforce_fence_options options = { .cgroup = &cgroup,
+						 .descriptors = fence->info.descriptors,
 						 .ring_bytes = ENFORCE_RING_MIN };
 	struct enforce_fence *inner = NULL;
 	char path[4200];
@@ -760,7 +848,8 @@ int enforce_fence_selftest(struct enforce_fence *fence, unsigned int *ret_probes
 	if (!err)
 		err = enforce_fence_make(fence->enforce, &options, &inner, error);
 	if (!err)
-		err = selftest_in(inner, ret_probes, error);
+		err = selftest_in(inner, enforce_needs(&fence->info, &fence->policy), ret_probes,
+				  error);
 	if (cgroup.fd >= 0)
 		host_cgroup_kill(&cgroup, 5000, NULL);
 	enforce_fence_end(inner);

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <netinet/in.h>
+#include <stddef.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -39,6 +40,8 @@ static const char *root_judge(const struct policy_key *key)
 {
 	if (key->path_flags & POLICY_PATH_WRITABLE)
 		return "`/` would make everything writable";
+	if (key->path_flags & POLICY_PATH_ALLOW)
+		return "`/` would allow everything; leave the key out";
 	return "`/` would take in everything, the command itself included";
 }
 
@@ -52,7 +55,8 @@ static bool stat_is_root(const struct stat *st)
 /* The key that speaks of a path: a socket of the gateway is held to what network.unix is. */
 static unsigned int path_kinds_wanted(const struct policy_key *key)
 {
-	unsigned int kinds = key->path_flags & ~(unsigned int)POLICY_PATH_WRITABLE;
+	unsigned int kinds =
+		key->path_flags & ~(unsigned int)(POLICY_PATH_WRITABLE | POLICY_PATH_ALLOW);
 
 	return kinds ? kinds : POLICY_PATH_SOCKET;
 }
@@ -153,7 +157,16 @@ void policy_check_workdir(struct policy_context *context, struct conf_mark root)
 /* --- duplicates ------------------------------------------------------------------------------- */
 
 /* Keys of one group may not name the same thing twice. */
-enum use_group { USE_WRITABLE, USE_READ_DENY, USE_UNIX, USE_ENV, USE_SCOPE };
+enum use_group {
+	USE_WRITABLE,
+	USE_READ_DENY,
+	USE_READ_ALLOW,
+	USE_EXEC_DENY,
+	USE_EXEC_ALLOW,
+	USE_UNIX,
+	USE_ENV,
+	USE_SCOPE
+};
 
 static enum use_group use_group(const struct policy_use *use)
 {
@@ -163,7 +176,18 @@ static enum use_group use_group(const struct policy_use *use)
 		return USE_SCOPE;
 	if (use->key->path_flags & POLICY_PATH_WRITABLE)
 		return USE_WRITABLE;
-	return path_kinds_wanted(use->key) == POLICY_PATH_SOCKET ? USE_UNIX : USE_READ_DENY;
+	switch (use->key->offset) {
+	case offsetof(struct policy, read_deny):
+		return USE_READ_DENY;
+	case offsetof(struct policy, read_allow):
+		return USE_READ_ALLOW;
+	case offsetof(struct policy, exec_deny):
+		return USE_EXEC_DENY;
+	case offsetof(struct policy, exec_allow):
+		return USE_EXEC_ALLOW;
+	default:
+		return USE_UNIX;
+	}
 }
 
 static int use_compare(const void *a, const void *b)
@@ -237,6 +261,30 @@ static void check_read_deny(struct policy_context *context)
 				context, use->mark,
 				"%s: `%s` takes in the workdir, which could then not be read",
 				use->key->path, conf_quote(use->text).s);
+	}
+}
+
+/* A denial wins, so what is allowed inside one stays denied. */
+static void check_denied_allow(struct policy_context *context)
+{
+	for (size_t i = 0; i < context->n_uses; i++) {
+		const struct policy_use *allow = &context->uses[i];
+		enum use_group group = use_group(allow);
+
+		if (group != USE_READ_ALLOW && group != USE_EXEC_ALLOW)
+			continue;
+		for (size_t k = 0; k < context->n_uses; k++) {
+			const struct policy_use *deny = &context->uses[k];
+
+			if (use_group(deny) != group - 1 ||
+			    !path_is_within(allow->text, deny->text))
+				continue;
+			policy_context_fault(context, allow->mark,
+					     "%s: `%s` can never match: %s at line %u denies it",
+					     allow->key->path, conf_quote(allow->text).s,
+					     deny->key->path, deny->mark.line);
+			break;
+		}
 	}
 }
 
@@ -347,6 +395,7 @@ void policy_check_all(struct policy_context *context)
 {
 	check_duplicates(context);
 	check_read_deny(context);
+	check_denied_allow(context);
 	check_gateways(context);
 	check_allow(context);
 }

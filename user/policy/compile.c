@@ -68,6 +68,7 @@ static int plan_make_roots(struct plan *plan)
 {
 	const struct policy *policy = plan->policy;
 	size_t most = 2 + policy->private_dirs.n + policy->write.n + policy->read_deny.n +
+		      policy->read_allow.n + policy->exec_deny.n + policy->exec_allow.n +
 		      policy->unix_sockets.n;
 
 	if (most > IMAGE_ROOTS_MAX)
@@ -79,6 +80,9 @@ static int plan_make_roots(struct plan *plan)
 	plan_add_roots(plan, &policy->private_dirs, CORDON_ROOT_WRITE);
 	plan_add_roots(plan, &policy->write, CORDON_ROOT_WRITE);
 	plan_add_roots(plan, &policy->read_deny, CORDON_ROOT_READ_DENY);
+	plan_add_roots(plan, &policy->read_allow, CORDON_ROOT_READ_ALLOW);
+	plan_add_roots(plan, &policy->exec_deny, CORDON_ROOT_EXEC_DENY);
+	plan_add_roots(plan, &policy->exec_allow, CORDON_ROOT_EXEC_ALLOW);
 	plan_add_roots(plan, &policy->unix_sockets, CORDON_ROOT_UNIX);
 	plan_add_root(plan, policy->gateway_unix, CORDON_ROOT_UNIX);
 	plan_merge_roots(plan);

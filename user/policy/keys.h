@@ -43,6 +43,7 @@ enum policy_path_flag {
 	POLICY_PATH_SOCKET = 4,
 	POLICY_PATH_OTHER = 8,	   /* any other kind */
 	POLICY_PATH_WRITABLE = 16, /* it is given to the fence for writing */
+	POLICY_PATH_ALLOW = 32,	   /* only what is below the paths of the list is allowed */
 };
 
 /* A word that a WORD key accepts. Lists end with name NULL. */

@@ -31,6 +31,9 @@ void policy_free(struct policy *policy)
 	strings_free(&policy->private_dirs);
 	strings_free(&policy->write);
 	strings_free(&policy->read_deny);
+	strings_free(&policy->read_allow);
+	strings_free(&policy->exec_deny);
+	strings_free(&policy->exec_allow);
 	free(policy->gateway_unix);
 	free(policy->allow);
 	strings_free(&policy->unix_sockets);
@@ -88,6 +91,9 @@ static void context_settle(struct policy_context *context)
 		{ &policy->private_dirs, "files.private", default_private },
 		{ &policy->write, "files.write", NULL },
 		{ &policy->read_deny, "files.read.deny", NULL },
+		{ &policy->read_allow, "files.read.allow", NULL },
+		{ &policy->exec_deny, "files.exec.deny", NULL },
+		{ &policy->exec_allow, "files.exec.allow", NULL },
 		{ &policy->unix_sockets, "network.unix", NULL },
 		{ &policy->env_pass, "env.pass", default_env_pass },
 		{ &policy->env_set, "env.set", NULL },

@@ -37,6 +37,9 @@ struct policy {
 	struct policy_strings private_dirs; /* absolute; default /tmp and /dev/shm */
 	struct policy_strings write;
 	struct policy_strings read_deny;
+	struct policy_strings read_allow; /* empty: everything */
+	struct policy_strings exec_deny;
+	struct policy_strings exec_allow; /* empty: everything */
 	struct cordon_gateway gateway[CORDON_GATEWAYS_MAX];
 	size_t n_gateways;
 	char *gateway_unix; /* socket path, or NULL */
@@ -80,7 +83,7 @@ void policy_print_keys(FILE *out);
  * carries the union of what all rules that cover it allow, so that the longest match is the whole answer.
  */
 #define IMAGE_MAGIC 0x314e4443U			/* "CDN1" */
-#define IMAGE_ROOTS_MAX (4 * CONF_LIST_MAX + 2) /* every path that a policy can name */
+#define IMAGE_ROOTS_MAX (7 * CONF_LIST_MAX + 2) /* every path that a policy can name */
 #define IMAGE_SIZE_MAX (16 * 1024 * 1024)	/* more than any policy text compiles to */
 
 struct image_net {

@@ -353,6 +353,12 @@ static void read_paths(struct policy_context *context, const struct policy_key *
 
 	if (!value_is_list(context, key, value))
 		return;
+	if (!value->n && key->path_flags & POLICY_PATH_ALLOW)
+		policy_context_fault(
+			context, value->mark,
+			"%s: an empty list allows nothing, not even the command; leave "
+			"the key out to allow everything",
+			key->path);
 	for (size_t i = 0; i < value->n; i++) {
 		char *path = value_path(context, key, value->child[i]);
 

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Programs on hooks that every process of the host passes all the time: loaded and pinned with the others, attached
+ * only while a fence on the node needs them. Root, with the node's lock held. A link is pinned like those of the other
+ * programs, so it outlives its maker. What cannot be attached is an error for the fence that needs it; what cannot be
+ * dropped costs time and nothing else.
+ */
+#include <bpf/bpf.h>
+#include <errno.h>
+#include <string.h>
+
+#include "enforce/internal.h"
+
+/* Which programs serve which needs. A program that this kernel has in another form is not pinned. */
+static const struct {
+	const char *program;
+	unsigned int needs;
+} demands[] = {
+	{ "file_permission", ENFORCE_NEED_DESCRIPTORS },
+	{ "file_mmap", ENFORCE_NEED_DESCRIPTORS | ENFORCE_NEED_EXEC },
+	{ "file_mmap3", ENFORCE_NEED_DESCRIPTORS | ENFORCE_NEED_EXEC },
+	{ "file_mprotect", ENFORCE_NEED_DESCRIPTORS | ENFORCE_NEED_EXEC },
+};
+
+static int demand_attach(const char *program, struct error *error)
+{
+	_cleanup_close_ int prog_fd = -1, link_fd = -1;
+	char path[256];
+
+	snprintf(path, sizeof(path), ENFORCE_PIN_DIR "/link_%s", program);
+	if (!access(path, F_OK))
+		return 0;
+	snprintf(path, sizeof(path), ENFORCE_PIN_DIR "/prog_%s", program);
+	prog_fd = bpf_obj_get(path);
+	if (prog_fd < 0 && errno == ENOENT)
+		return 0;
+	if (prog_fd < 0)
+		return error_set(error, errno, "cannot open %s: %s", path, strerror(errno));
+	link_fd = bpf_raw_tracepoint_open(NULL, prog_fd);
+	if (link_fd < 0)
+		return error_set(error, errno, "cannot attach %s: %s", program, strerror(errno));
+	snprintf(path, sizeof(path), ENFORCE_PIN_DIR "/link_%s", program);
+	if (bpf_obj_pin(link_fd, path))
+		return error_set(error, errno, "cannot pin %s: %s", path, strerror(errno));
+	return 0;
+}
+
+unsigned int enforce_needs(const struct cordon_fence *fence, const struct cordon_policy *policy)
+{
+	if (!fence->id || fence->degraded)
+		return 0;
+	return (fence->descriptors ? ENFORCE_NEED_DESCRIPTORS : 0) |
+	       (policy->root_flags & CORDON_ROOT_EXEC ? ENFORCE_NEED_EXEC : 0);
+}
+
+int enforce_demand(unsigned int needs, struct error *error)
+{
+	int err = 0;
+
+	for (size_t i = 0; !err && i < ARRAY_SIZE(demands); i++)
+		if (demands[i].needs & needs)
+			err = demand_attach(demands[i].program, error);
+	return err;
+}
+
+/* What the fences of this node need, all together. */
+static unsigned int node_needs(const struct enforce *enforce)
+{
+	unsigned int needs = 0;
+
+	for (uint32_t slot = 0; slot < CORDON_FENCES_MAX; slot++) {
+		struct cordon_policy policy = { 0 };
+		struct cordon_fence fence;
+		uint32_t tag;
+
+		if (bpf_map_lookup_elem(enforce->map[ENFORCE_MAP_fences], &slot, &fence))
+			continue;
+		tag = cordon_tag(slot, fence.generation);
+		if (fence.id &&
+		    !bpf_map_lookup_elem(enforce->map[ENFORCE_MAP_policies], &tag, &policy))
+			needs |= enforce_needs(&fence, &policy);
+	}
+	return needs;
+}
+
+void enforce_demand_drop(const struct enforce *enforce)
+{
+	unsigned int needs = 0, known = false;
+	char path[256];
+
+	for (size_t i = 0; i < ARRAY_SIZE(demands); i++) {
+		snprintf(path, sizeof(path), ENFORCE_PIN_DIR "/link_%s", demands[i].program);
+		if (access(path, F_OK))
+			continue;
+		if (!known)
+			needs = node_needs(enforce);
+		known = true;
+		if (!(demands[i].needs & needs))
+			unlink(path);
+	}
+}
