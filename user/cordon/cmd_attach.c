@@ -112,7 +112,7 @@ struct attach_found {
 static void found_name(const struct cordon_found *found, char *text, size_t size)
 {
 	char link[128], path[PATH_MAX] = "", comm[32] = "";
-	_cleanup_fclose_ FILE *f = NULL;
+	FILE *f;
 
 	if (found->start)
 		snprintf(link, sizeof(link), "/proc/%u/map_files/%llx-%llx", found->pid,
@@ -123,8 +123,11 @@ static void found_name(const struct cordon_found *found, char *text, size_t size
 		snprintf(path, sizeof(path), "%s", link);
 	snprintf(link, sizeof(link), "/proc/%u/comm", found->pid);
 	f = fopen(link, "re");
-	if (f && fgets(comm, sizeof(comm), f))
-		comm[strcspn(comm, "\n")] = '\0';
+	if (f) {
+		if (fgets(comm, sizeof(comm), f))
+			comm[strcspn(comm, "\n")] = '\0';
+		fclose(f);
+	}
 	snprintf(text, size, "process %u (%s) %s %s", found->pid, comm,
 		 found->start ? "has mapped, shared and writable," : "holds open", path);
 }
