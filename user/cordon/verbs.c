@@ -9,14 +9,24 @@
 extern const struct cli_verb cli_verb_run;
 extern const struct cli_verb cli_verb_attach;
 extern const struct cli_verb cli_verb_events;
+extern const struct cli_verb cli_verb_timeline;
 extern const struct cli_verb cli_verb_check;
+extern const struct cli_verb cli_verb_verify;
 extern const struct cli_verb cli_verb_doctor;
 extern const struct cli_verb cli_verb_approvals;
 extern const struct cli_verb cli_verb_grants;
 extern const struct cli_verb cli_verb_ledger;
 
 const struct cli_verb *const cli_verbs[] = {
-	&cli_verb_run,	  &cli_verb_attach, &cli_verb_events,
-	&cli_verb_check,  &cli_verb_doctor, &cli_verb_approvals,
-	&cli_verb_grants, &cli_verb_ledger, NULL,
+	&cli_verb_run,
+	&cli_verb_attach,
+	&cli_verb_events,
+	&cli_verb_timeline,
+	&cli_verb_check,
+	&cli_verb_verify,
+	&cli_verb_doctor,
+	&cli_verb_approvals,
+	&cli_verb_grants,
+	&cli_verb_ledger,
+	NULL,
 };

@@ -193,6 +193,13 @@ int event_record_parse(const char *line, size_t size, struct event_record *ret_r
 		       struct error *error);
 void event_record_clear(struct event_record *record);
 
+/* Where a record stands among others, and what it is the record of; texts live as long as the record. */
+struct event_place {
+	const char *node, *fence, *type, *op; /* "" where it is not said */
+	uint64_t time_ns, mono_ns, seq;
+};
+void event_record_place(const struct event_record *record, struct event_place *ret_place);
+
 /*
  * Which records to show; NULL or empty: all. Words of one list are alternatives, lists must all
  * hold.

@@ -97,6 +97,28 @@ void event_record_clear(struct event_record *record)
 	record->root = NULL;
 }
 
+static const char *text_or_empty(const char *text)
+{
+	return text ? text : "";
+}
+
+void event_record_place(const struct event_record *record, struct event_place *ret_place)
+{
+	const json_t *fence = json_object_get(record->root, "fence");
+	const char *time = get_text(record->root, "time");
+
+	*ret_place = (struct event_place){
+		.node = text_or_empty(get_text(record->root, "node")),
+		.fence = text_or_empty(get_text(fence, "id")),
+		.type = text_or_empty(get_text(record->root, "type")),
+		.op = text_or_empty(get_text(record->root, "op")),
+		.mono_ns = get_uint(record->root, "mono_ns"),
+		.seq = get_uint(record->root, "seq"),
+	};
+	if (time)
+		event_parse_time(time, &ret_place->time_ns);
+}
+
 /* --- filtering ----------------------------------------------------------------------------- */
 
 int event_words_split(const char *list, struct event_words *ret_words)

@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * `cordon timeline`: what the kernel and the gateway decided about one task, from as many recordings as there are, in
+ * order. No privilege; reads what others wrote, as `cordon events` does. Records of one boot of one node are ordered by
+ * the monotonic clock, which nobody sets; nodes among each other by the wall clock. The same record in two recordings is
+ * shown once. Too many records are refused rather than left out.
+ */
+#include <errno.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "cordon/cli.h"
+#include "event/event.h"
+
+enum { RECORDS_MAX = 1000000, NODES_MAX = 256 };
+#define ANOTHER_BOOT_NS 3600000000000ULL /* clocks that differ by more are of another boot */
+
+struct timeline_options {
+	const char *output;
+};
+
+static const struct cli_option timeline_rows[] = {
+	{ 'o', "output", CLI_CHOICE, offsetof(struct timeline_options, output), "text|json",
+	  "form; text on a terminal, else json, unless told", 0, 0, NULL },
+	{ 0, NULL, CLI_FLAG, 0, NULL, NULL, 0, 0, NULL },
+};
+
+struct entry {
+	uint64_t at_ns; /* what it is ordered by */
+	uint64_t seq, hash;
+	size_t number; /* in which it was read: what is equal otherwise keeps its order */
+	char *line;
+	size_t size;
+};
+
+struct node {
+	char name[256];
+	uint64_t offset_ns; /* wall clock minus monotonic clock, of the first record seen */
+};
+
+struct timeline {
+	struct event_filter filter;
+	struct entry *entries;
+	size_t n, room;
+	struct node nodes[NODES_MAX];
+	size_t n_nodes;
+	unsigned long long malformed;
+};
+
+/* FNV-1a over the line: the same record of two files has the same bytes. */
+static uint64_t hash_line(const char *line, size_t size)
+{
+	uint64_t hash = 0xcbf29ce484222325;
+
+	for (size_t i = 0; i < size; i++)
+		hash = (hash ^ (unsigned char)line[i]) * 0x100000001b3;
+	return hash;
+}
+
+static struct node *node_find(struct timeline *t, const struct event_place *place)
+{
+	struct node *node;
+
+	for (size_t i = 0; i < t->n_nodes; i++)
+		if (!strcmp(t->nodes[i].name, place->node))
+			return &t->nodes[i];
+	if (t->n_nodes == NODES_MAX || strlen(place->node) >= sizeof(node->name))
+		return NULL;
+	node = &t->nodes[t->n_nodes++];
+	strcpy(node->name, place->node);
+	node->offset_ns = place->time_ns - place->mono_ns;
+	return node;
+}
+
+static uint64_t place_at(struct timeline *t, const struct event_place *place)
+{
+	const struct node *node = node_find(t, place);
+	uint64_t at_ns, off_ns;
+
+	if (!node || !place->mono_ns)
+		return place->time_ns;
+	at_ns = place->mono_ns + node->offset_ns;
+	off_ns = at_ns > place->time_ns ? at_ns - place->time_ns : place->time_ns - at_ns;
+	return off_ns > ANOTHER_BOOT_NS ? place->time_ns : at_ns;
+}
+
+static int entry_add(struct timeline *t, const char *line, size_t size,
+		     const struct event_place *place)
+{
+	struct entry *e;
+
+	if (t->n == RECORDS_MAX)
+		return -E2BIG;
+	if (t->n == t->room) {
+		size_t room = t->room ? 2 * t->room : 1024;
+		struct entry *more = realloc(t->entries, room * sizeof(*more));
+
+		if (!more)
+			return -ENOMEM;
+		t->entries = more;
+		t->room = room;
+	}
+	e = &t->entries[t->n];
+	e->line = malloc(size);
+	if (!e->line)
+		return -ENOMEM;
+	memcpy(e->line, line, size);
+	e->size = size;
+	e->at_ns = place_at(t, place);
+	e->seq = place->seq;
+	e->hash = hash_line(line, size);
+	e->number = t->n++;
+	return 0;
+}
+
+static int line_take(struct timeline *t, const char *name, unsigned long long number,
+		     const char *line, size_t size)
+{
+	struct event_record record;
+	struct event_place place;
+	struct error error = { "" };
+	int err = event_record_parse(line, size, &record, &error);
+
+	if (err == -EINVAL) {
+		if (t->malformed++ < 20)
+			cli_fail(0, "%s:%llu: %s", name, number, error.text);
+		return 0;
+	}
+	if (err)
+		return err;
+	if (event_record_matches(&record, &t->filter)) {
+		event_record_place(&record, &place);
+		err = entry_add(t, line, size, &place);
+	}
+	event_record_clear(&record);
+	return err;
+}
+
+/* Lines that are longer than an event can be are passed over to their end. */
+static int file_read(struct timeline *t, const char *name, FILE *file)
+{
+	static char line[EVENT_LINE_MAX + 2];
+	unsigned long long number = 0;
+	int err = 0;
+
+	while (!err && fgets(line, sizeof(line), file)) {
+		size_t size = strlen(line);
+
+		number++;
+		if (size && line[size - 1] == '\n') {
+			err = line_take(t, name, number, line, size - 1);
+			continue;
+		}
+		if (feof(file)) /* still being written, or cut off */
+			continue;
+		if (t->malformed++ < 20)
+			cli_fail(0, "%s:%llu: longer than an event can be, or holds NUL", name,
+				 number);
+		for (int c = 0; c != '\n' && c != EOF;)
+			c = getc(file);
+	}
+	return err ? err : ferror(file) ? -EIO : 0;
+}
+
+static int entry_compare(const void *a, const void *b)
+{
+	const struct entry *x = a, *y = b;
+
+	if (x->at_ns != y->at_ns)
+		return x->at_ns < y->at_ns ? -1 : 1;
+	if (x->seq != y->seq)
+		return x->seq < y->seq ? -1 : 1;
+	return x->number < y->number ? -1 : x->number > y->number;
+}
+
+static bool entries_equal(const struct entry *a, const struct entry *b)
+{
+	return a->hash == b->hash && a->size == b->size && !memcmp(a->line, b->line, a->size);
+}
+
+/* Of the same moment and number there are few. */
+static bool entry_is_repeated(const struct timeline *t, size_t i)
+{
+	for (size_t j = i; j-- > 0 && t->entries[j].at_ns == t->entries[i].at_ns;)
+		if (entries_equal(&t->entries[j], &t->entries[i]))
+			return true;
+	return false;
+}
+
+static int timeline_write(const struct timeline *t, enum event_format format)
+{
+	bool color = cli_wants_color(STDOUT_FILENO);
+	int err = 0;
+
+	for (size_t i = 0; !err && i < t->n; i++) {
+		struct event_record record;
+
+		if (entry_is_repeated(t, i) ||
+		    event_record_parse(t->entries[i].line, t->entries[i].size, &record, NULL))
+			continue;
+		err = event_record_write(stdout, format, color, &record, t->entries[i].line,
+					 t->entries[i].size);
+		event_record_clear(&record);
+	}
+	return err ? err : fflush(stdout) ? -errno : 0;
+}
+
+static int sources_read(struct timeline *t, int argc, char **argv)
+{
+	int err = 0;
+
+	for (int i = 0; !err && i < argc; i++) {
+		bool standard = !strcmp(argv[i], "-");
+		FILE *file = standard ? stdin : fopen(argv[i], "re");
+
+		if (!file)
+			return cli_fail(-EXIT_FOUND, "%s: %s", argv[i], strerror(errno));
+		err = file_read(t, standard ? "standard input" : argv[i], file);
+		if (!standard)
+			fclose(file);
+		if (err == -E2BIG)
+			return cli_fail(-EXIT_FOUND, "more than %d records of this task",
+					RECORDS_MAX);
+		if (err)
+			return cli_fail(-EXIT_FOUND, "%s: %s", argv[i], strerror(-err));
+	}
+	return 0;
+}
+
+static int cmd_timeline(const void *options, int argc, char **argv)
+{
+	const struct timeline_options *o = options;
+	static struct timeline t; /* too large for a stack */
+	enum event_format format = EVENT_JSON;
+	int err;
+
+	memset(&t, 0, sizeof(t));
+	if (o->output ? !strcmp(o->output, "text") : isatty(STDOUT_FILENO))
+		format = EVENT_TEXT;
+	if (strchr(argv[0], ',') || event_words_split(argv[0], &t.filter.tasks))
+		return cli_fail(EXIT_USAGE, "a task id of 1 to 128 characters, without commas");
+	err = sources_read(&t, argc - 1, argv + 1);
+	if (err)
+		return -err;
+	if (t.n)
+		qsort(t.entries, t.n, sizeof(*t.entries), entry_compare);
+	err = timeline_write(&t, format);
+	for (size_t i = 0; i < t.n; i++)
+		free(t.entries[i].line);
+	free(t.entries);
+	if (err)
+		return cli_fail(EXIT_FOUND, "cannot write to stdout: %s", strerror(-err));
+	if (!t.n)
+		return cli_fail(EXIT_FOUND, "nothing is recorded of task %s", argv[0]);
+	return t.malformed ? EXIT_FOUND : EXIT_OK;
+}
+
+const struct cli_verb cli_verb_timeline = {
+	.name = "timeline",
+	.summary = "what kernel and gateway decided about one task, in order",
+	.arguments = "TASK FILE...",
+	.text = "Reads recordings of events - of `cordon run`, `cordon attach` and the gateway, - "
+		"is "
+		"standard input - and prints those of the task, merged: in the order of the "
+		"monotonic "
+		"clock on each node, of the wall clock between nodes. A record that stands in two "
+		"recordings is shown once. Lines that are no events are named on stderr and "
+		"skipped; "
+		"then, and when there is nothing of the task, the exit status is 1.\n\n"
+		"  cordon timeline T-4711 fence.jsonl /var/log/cordon/gateway.jsonl",
+	.options = timeline_rows,
+	.options_size = sizeof(struct timeline_options),
+	.min_args = 2,
+	.max_args = -1,
+	.run = cmd_timeline,
+};
