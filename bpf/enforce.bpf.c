@@ -3,7 +3,8 @@
  * The enforcer: all programs that decide. They are attached all or none, on every hook of include/cordon/hooks.h.
  *
  * Files:     file_open, path_*, file_truncate, inode_setattr, inode_*xattr, inode_*_acl, file_ioctl, sb_*, move_mount
- * Network:   socket_create/post_create/connect/sendmsg, unix_*; cgroup connect4/6, sendmsg4/6, sock_create, egress
+ * Network:   socket_create/connect/sendmsg, unix_*, sctp_bind_connect, netlink_send; cgroup connect4/6, sendmsg4/6,
+ *            recvmsg4/6, getpeername4/6, sock_create, egress, ingress
  * Peer:      cgroup sockops, entry of security_unix_stream_connect; they tell the gateway who calls
  * Guard:     ptrace_access_check, task_kill, bpf
  * Identity:  task_alloc, bprm_check_security, cgroup_attach_task, task_newtask; iterators for the loader
@@ -14,6 +15,7 @@
 #include "file.bpf.h"
 #include "guard.bpf.h"
 #include "net.bpf.h"
+#include "netin.bpf.h"
 #include "peer.bpf.h"
 
 char LICENSE[] SEC("license") = "GPL";

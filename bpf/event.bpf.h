@@ -14,6 +14,7 @@ enum {
 	SCRATCH_DEPTH = 4,  /* programs that can interrupt each other on one CPU */
 	WAKE_BYTES = 16384, /* waiting for less than this wakes nobody: readers poll */
 	PATH_STEPS_MAX = 2048,
+	PF_IO_WORKER = 0x10,
 };
 
 struct scratch {
@@ -48,10 +49,12 @@ struct detail {
 	const struct vfsmount *mnt; /* NULL: unknown */
 	const struct dentry *dentry2;
 	const struct unix_sock *peer;
-	struct cordon_addr addr;
+	struct cordon_addr addr; /* the other side, with dport */
+	struct cordon_addr own;	 /* this side, with lport; known for packets only */
 	__u16 family;
 	__u16 proto;
 	__u16 dport;
+	__u16 lport;
 };
 
 /* Where to append which path. */
@@ -174,7 +177,11 @@ noinline int event_task(__u32 depth)
 			      (void *)pid + bpf_core_field_offset(struct pid, numbers) +
 				      level * bpf_core_type_size(struct upid) +
 				      bpf_core_field_offset(struct upid, nr));
-	BPF_CORE_READ_STR_INTO(&e->comm, task, comm);
+	/* Workers of io_uring have names of their own; what they do, their process asked for. */
+	if (task->flags & PF_IO_WORKER)
+		BPF_CORE_READ_STR_INTO(&e->comm, leader, comm);
+	else
+		BPF_CORE_READ_STR_INTO(&e->comm, task, comm);
 	e->cgroup = BPF_CORE_READ(task, cgroups, dfl_cgrp, kn, id);
 	return 0;
 }
@@ -267,6 +274,13 @@ static __always_inline void event_net(struct cordon_event *e, const struct detai
 	e->net_flags = d->addr.mapped ? CORDON_NET_MAPPED : 0;
 	if (d->rule == CORDON_RULE_NET_METADATA)
 		e->net_flags |= CORDON_NET_METADATA;
+	if (d->op == CORDON_OP_INBOUND) {
+		e->net_flags |= CORDON_NET_SRC;
+		e->sport = d->dport;
+		e->dport = d->lport;
+		__builtin_memcpy(e->src, d->addr.b, sizeof(e->src));
+		__builtin_memcpy(e->dst, d->own.b, sizeof(e->dst));
+	}
 }
 
 static __always_inline void event_deliver(struct fctx *f, struct scratch *s, __u32 names)

@@ -17,6 +17,7 @@
 
 #include "event.bpf.h"
 #include "identity.bpf.h"
+#include "netconf.bpf.h"
 
 enum {
 	WALK_FAST = 32, /* levels walked with direct loads; deeper ones through probes */
@@ -1064,6 +1065,8 @@ static __always_inline int change_ioctl(int ret, struct file *file, unsigned int
 	struct inode *inode;
 	__u32 type;
 
+	if ((cmd & ~0xffU) == SOCKET_IOCTL)
+		return netconf_ioctl(ret, file, cmd);
 	if (cmd == TIOCSTI || cmd == TIOCLINUX || cmd == TIOCCONS)
 		return change_terminal(ret, file, cmd);
 	if (!ioctl_changes(cmd))

@@ -10,6 +10,7 @@
 #ifndef CORDON_NET_BPF_H
 #define CORDON_NET_BPF_H
 
+#include "dns.bpf.h"
 #include "file.bpf.h"
 
 enum {
@@ -22,6 +23,9 @@ enum {
 	ADDR4_LEN = 8, /* bytes of sockaddr_in up to the address */
 	ADDR6_LEN = 24,
 	LOOPBACK4 = 0x7f000001,
+	TCP_SYN = 0x02,
+	TCP_ACK = 0x10,
+	PACKET_STRANGE = -1,
 	CGROUP_DENY = 0,
 	CGROUP_ALLOW = 1,
 };
@@ -44,7 +48,7 @@ noinline int net_rule(__u32 slot, struct detail *d)
 	struct cordon_addr addr;
 	struct fctx f = {};
 
-	if (!d || !fence || !fence_load(&f, slot, fence->id))
+	if (!d || !fence || fence->broken || !fence_load(&f, slot, fence->id))
 		return CORDON_RULE_GUARD_STATE;
 	addr = d->addr;
 	if (f.policy->has_nets) {
@@ -57,6 +61,14 @@ noinline int net_rule(__u32 slot, struct detail *d)
 		net = bpf_map_lookup_elem(&cordon_nets, &key);
 	}
 	return decide_net(f.policy, &addr, net_class(&addr), d->proto, d->dport, net);
+}
+
+/* Is the TCP port one of network.listen? Global, too. */
+noinline int net_listens(__u32 tag, __u16 port)
+{
+	struct cordon_policy *policy = bpf_map_lookup_elem(&cordon_policies, &tag);
+
+	return policy && decide_listens(policy, port);
 }
 
 static __always_inline void net_judge(struct fctx *f, struct detail *d)
@@ -83,7 +95,7 @@ int BPF_PROG(net_socket_create, int family, int type, int protocol, int kern, in
 
 	if (family == AF_PACKET) /* an Ethernet type, in network order */
 		d.proto = bpf_ntohs(protocol);
-	d.rule = decide_socket(family, type, protocol);
+	d.rule = f.fence->broken ? CORDON_RULE_GUARD_STATE : decide_socket(family, type, protocol);
 	if (decide_allows(d.rule) && !task_in_cgroup(&f))
 		d.rule = CORDON_RULE_NET_CGROUP;
 	return decide_allows(d.rule) ? 0 : settle(&f, &d, CORDON_TYPE_NET);
@@ -134,6 +146,17 @@ static __always_inline int addr_read(struct detail *d, const void *address, int 
 	return 0;
 }
 
+/* Is it sent on a connection that somebody made to a port of network.listen? */
+static __always_inline bool answers_listen(const struct fctx *f, const struct detail *d,
+					   struct sock *sk)
+{
+	if (d->op != CORDON_OP_SENDMSG || d->proto != DECIDE_TCP || !f->policy->n_listen)
+		return false;
+	if (d->rule != CORDON_RULE_NET_DEFAULT && d->rule != CORDON_RULE_NET_LOOPBACK)
+		return false;
+	return net_listens(f->tag, sk->__sk_common.skc_num) && socket_own(f, sk);
+}
+
 /* Common end of connect and sendmsg for IP sockets: d has the address. */
 static __always_inline int net_settle(struct fctx *f, struct detail *d, struct sock *sk)
 {
@@ -146,6 +169,11 @@ static __always_inline int net_settle(struct fctx *f, struct detail *d, struct s
 			return 0;
 		d->rule = CORDON_RULE_NET_LOOPBACK;
 	}
+	/* Only the cgroup hooks put the resolver's address in. */
+	if (d->rule == CORDON_RULE_NET_DNS_ANY && !socket_own(f, sk))
+		d->rule = CORDON_RULE_NET_DNS;
+	if (!decide_allows(d->rule) && answers_listen(f, d, sk))
+		return 0;
 	return settle(f, d, CORDON_TYPE_NET);
 }
 
@@ -349,7 +377,7 @@ static __always_inline bool listener_own(void *ctx, const struct fctx *f, const 
 }
 
 static __always_inline int sock_addr_settle(struct bpf_sock_addr *ctx, struct fctx *f,
-					    struct detail *d)
+					    struct detail *d, bool v6)
 {
 	bool quiet = !cordon_degraded;
 
@@ -372,6 +400,12 @@ static __always_inline int sock_addr_settle(struct bpf_sock_addr *ctx, struct fc
 				  bpf_htons((__u16)from->src_port)))
 			d->rule = CORDON_RULE_NET_LOOPBACK;
 	}
+	/* In audit mode nothing is led elsewhere. */
+	if (d->rule == CORDON_RULE_NET_DNS_ANY && f->policy->mode == CORDON_MODE_ENFORCE &&
+	    !dns_lead(ctx, f, &d->addr, d->dport, v6))
+		d->rule = CORDON_RULE_NET_DNS;
+	if (d->rule == CORDON_RULE_NET_DNS_OK)
+		dns_forget(ctx, d->op == CORDON_OP_CONNECT);
 	d->silent = quiet && decide_allows(d->rule); /* the LSM hook has reported it */
 	return cgroup_answer(f, d);
 }
@@ -385,7 +419,7 @@ static __always_inline int sock_addr4(struct bpf_sock_addr *ctx, enum cordon_op 
 	if (!fence_of_socket(&f, ctx->sk))
 		return CGROUP_DENY;
 	decide_addr4(&d.addr, (__u8 *)&ip);
-	return sock_addr_settle(ctx, &f, &d);
+	return sock_addr_settle(ctx, &f, &d, false);
 }
 
 static __always_inline int sock_addr6(struct bpf_sock_addr *ctx, enum cordon_op op)
@@ -397,7 +431,7 @@ static __always_inline int sock_addr6(struct bpf_sock_addr *ctx, enum cordon_op 
 	if (!fence_of_socket(&f, ctx->sk))
 		return CGROUP_DENY;
 	decide_addr6(&d.addr, (__u8 *)ip);
-	return sock_addr_settle(ctx, &f, &d);
+	return sock_addr_settle(ctx, &f, &d, true);
 }
 
 SEC("cgroup/connect4")
@@ -443,7 +477,8 @@ int net_sock_create(struct bpf_sock *ctx)
 	mark = bpf_sk_storage_get(&cordon_socks, ctx, 0, BPF_SK_STORAGE_GET_F_CREATE);
 	if (!mark) {
 		count_fault(f.state, CORDON_FAULT_SOCKET_MARK);
-		return CGROUP_DENY;
+		d.rule = CORDON_RULE_GUARD_STATE;
+		return cgroup_answer(&f, &d);
 	}
 	mark->slot = f.slot;
 	mark->fence_id = f.fence->id;
@@ -485,42 +520,75 @@ static __always_inline bool fence_of_packet(struct fctx *f, struct __sk_buff *sk
 	return false;
 }
 
-/* Reads addresses, protocol and ports (the sender's in network order). False for headers that no plain TCP or UDP packet has. */
-static __always_inline bool packet_read(struct __sk_buff *skb, struct detail *d, __u32 *ret_saddr4,
-					__u16 *ret_sport)
+/*
+ * Reads addresses, protocol and ports; inbound: the sender is the other side. Returns the flags of TCP, 0 for UDP, or
+ * PACKET_STRANGE for headers that no plain TCP or UDP packet has: IP options and source routes, extension headers.
+ */
+noinline int packet_read(struct __sk_buff *skb, struct detail *d, int inbound)
 {
+	struct cordon_addr *from, *to;
 	__u8 head[40];
 	__u8 ports[4];
+	__u8 flags;
 	__u32 off;
 
+	if (!d)
+		return PACKET_STRANGE;
+	from = inbound ? &d->addr : &d->own;
+	to = inbound ? &d->own : &d->addr;
 	if (skb->protocol == bpf_htons(0x0800)) {
 		if (bpf_skb_load_bytes(skb, 0, head, 20))
-			return false;
-		decide_addr4(&d->addr, head + 16);
+			return PACKET_STRANGE;
+		decide_addr4(from, head + 12);
+		decide_addr4(to, head + 16);
 		d->family = AF_INET;
 		d->proto = head[9];
 		off = 20;
-		if (head[0] != 0x45) /* options: source routes among them */
-			return false;
+		if (head[0] != 0x45)
+			return PACKET_STRANGE;
 	} else if (skb->protocol == bpf_htons(0x86dd)) {
 		if (bpf_skb_load_bytes(skb, 0, head, 40))
-			return false;
-		decide_addr6(&d->addr, head + 24);
+			return PACKET_STRANGE;
+		decide_addr6(from, head + 8);
+		decide_addr6(to, head + 24);
 		d->family = d->addr.v6 ? AF_INET6 : AF_INET;
 		d->proto = head[6];
 		off = 40;
 	} else {
-		return false;
+		return PACKET_STRANGE;
 	}
-	if (d->proto != DECIDE_TCP && d->proto != DECIDE_UDP)
-		return false;
-	if (bpf_skb_load_bytes(skb, off, ports, 4))
-		return false;
-	if (!d->addr.v6 && off == 20)
-		__builtin_memcpy(ret_saddr4, head + 12, 4);
-	__builtin_memcpy(ret_sport, ports, 2);
-	d->dport = ports[2] << 8 | ports[3];
-	return true;
+	if ((d->proto != DECIDE_TCP && d->proto != DECIDE_UDP) ||
+	    bpf_skb_load_bytes(skb, off, ports, 4))
+		return PACKET_STRANGE;
+	d->lport = inbound ? ports[2] << 8 | ports[3] : ports[0] << 8 | ports[1];
+	d->dport = inbound ? ports[0] << 8 | ports[1] : ports[2] << 8 | ports[3];
+	if (d->proto == DECIDE_UDP)
+		return 0;
+	return bpf_skb_load_bytes(skb, off + 13, &flags, 1) ? PACKET_STRANGE : flags;
+}
+
+/*
+ * What the rule for the address leaves open. opens: it is the first packet of a TCP connection. Its listener is looked
+ * up again, now that the sender's port is known: of several that share a port, it chooses one.
+ */
+static __always_inline __u32 packet_rule(struct __sk_buff *skb, const struct fctx *f,
+					 const struct detail *d, bool opens)
+{
+	if (d->rule == CORDON_RULE_NET_DNS_ANY && f->policy->mode == CORDON_MODE_ENFORCE)
+		return CORDON_RULE_NET_DNS;
+	if (d->rule == CORDON_RULE_NET_LOOPBACK_OK &&
+	    f->policy->loopback == CORDON_LOOPBACK_FENCE) {
+		__u32 saddr4;
+
+		__builtin_memcpy(&saddr4, d->own.b + 12, 4);
+		if ((d->proto == DECIDE_UDP || opens) &&
+		    !listener_own(skb, f, d, saddr4, bpf_htons(d->lport)))
+			return CORDON_RULE_NET_LOOPBACK;
+	}
+	if ((d->rule == CORDON_RULE_NET_DEFAULT || d->rule == CORDON_RULE_NET_LOOPBACK) &&
+	    d->proto == DECIDE_TCP && !opens && net_listens(f->tag, d->lport))
+		return CORDON_RULE_NET_LISTEN_OK;
+	return d->rule;
 }
 
 SEC("cgroup_skb/egress")
@@ -531,18 +599,15 @@ int net_egress(struct __sk_buff *skb)
 		.no_task = 1,
 		.err = ERR_PERM,
 	};
-	__u32 saddr4 = 0;
-	__u16 sport = 0;
 	struct fctx f;
+	int flags;
 
 	if (!fence_of_packet(&f, skb))
 		return CGROUP_DENY;
-	if (packet_read(skb, &d, &saddr4, &sport)) {
+	flags = packet_read(skb, &d, false);
+	if (flags != PACKET_STRANGE) {
 		net_judge(&f, &d);
-		if (d.rule == CORDON_RULE_NET_LOOPBACK_OK && d.proto == DECIDE_UDP &&
-		    f.policy->loopback == CORDON_LOOPBACK_FENCE &&
-		    !listener_own(skb, &f, &d, saddr4, sport))
-			d.rule = CORDON_RULE_NET_LOOPBACK;
+		d.rule = packet_rule(skb, &f, &d, (flags & (TCP_SYN | TCP_ACK)) == TCP_SYN);
 	} else {
 		d.rule = net_class(&d.addr) & DECIDE_IS_METADATA ? CORDON_RULE_NET_METADATA
 								 : CORDON_RULE_NET_DEFAULT;

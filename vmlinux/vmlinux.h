@@ -174,6 +174,7 @@ struct task_struct {
 	struct hlist_node pid_links[4];
 	struct mm_struct *mm;
 	struct fs_struct *fs;
+	unsigned int flags;
 	int pid;
 	int tgid;
 	__u32 self_exec_id;
@@ -214,6 +215,7 @@ struct in6_addr {
 struct sock_common {
 	__u32 skc_daddr;
 	__u16 skc_dport;
+	__u16 skc_num;
 	__u16 skc_family;
 	struct in6_addr skc_v6_daddr;
 };
@@ -247,6 +249,11 @@ struct unix_address {
 struct unix_sock {
 	struct unix_address *addr;
 	struct path path;
+};
+
+struct sk_buff {
+	unsigned int len;
+	unsigned char *data;
 };
 
 struct msghdr {

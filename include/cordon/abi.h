@@ -12,7 +12,7 @@
 #include "tables.h"
 
 /* Raised when a record below changes; a pinned object of another version is not reused. */
-#define CORDON_ABI_VERSION 1
+#define CORDON_ABI_VERSION 2
 
 /* Ceilings; docs/limits.md says what happens at each. */
 #define CORDON_FENCES_MAX 256  /* fences at a time on one node */
@@ -20,6 +20,7 @@
 #define CORDON_NETS_MAX 65536  /* network prefixes of all fences together */
 #define CORDON_PORTS_PER_NET 8 /* protocol/port ranges that share one prefix */
 #define CORDON_GATEWAYS_MAX 4  /* gateway addresses of one fence */
+#define CORDON_LISTEN_MAX 8    /* port ranges that one fence may be reached at */
 #define CORDON_WALK_MAX 16384  /* directories between an object and the root of its file system */
 #define CORDON_WALK_MOUNTS_MAX 64 /* mounts between an object and the root of the namespace */
 #define CORDON_PATH_MAX 4096 /* bytes of one path in an event; longer ones are marked truncated */
@@ -133,10 +134,13 @@ struct cordon_policy {
 	__u8 has_nets;	 /* there are prefixes in the trie */
 	__u8 n_gateways;
 	__u8 report_allow; /* also report allowed network decisions */
-	__u8 pad[2];
+	__u8 dns;	   /* 1: port 53 of any address is led to the resolver */
+	__u8 n_listen;
 	__u32 generation; /* counts up from 1 */
 	__u32 pad2;
 	struct cordon_gateway gateway[CORDON_GATEWAYS_MAX];
+	struct cordon_gateway resolver[2]; /* of IPv4 and of IPv6, TCP and UDP; port 0: none */
+	struct cordon_ports listen[CORDON_LISTEN_MAX]; /* TCP */
 	__u64 root_filter[CORDON_ROOT_FILTER_WORDS];
 };
 
@@ -150,7 +154,8 @@ struct cordon_fence {
 	__u8 degraded;	    /* LSM programs are missing */
 	__u8 ending;	    /* marks of this fence are being taken off its tasks */
 	__u8 descriptors; /* 1: its tasks hold descriptors from before, each use of which is judged */
-	__u8 pad[4];
+	__u8 broken;	  /* its cgroup programs are gone: no network */
+	__u8 pad[3];
 };
 
 /* Counters of one fence, by slot; mapped into user space, all members change atomically. */
@@ -173,11 +178,14 @@ struct cordon_task {
 	__u32 pad;
 };
 
-/* Which fence made a socket. */
+/* Which fence made a socket, and the resolver that it believes to speak with (dns_port 0: none). */
 struct cordon_sock {
 	__u64 fence_id;
 	__u32 slot;
-	__u32 pad;
+	__u16 dns_port; /* network byte order */
+	__u16 pad;
+	struct cordon_addr dns_addr;
+	__u32 pad2;
 };
 
 /* What fence_resolve (iter/task_file) tells of one descriptor. */

@@ -11,7 +11,7 @@
 
 #define DECIDE_INLINE static inline __attribute__((always_inline, unused))
 
-enum { DECIDE_TCP = 6, DECIDE_UDP = 17 };
+enum { DECIDE_TCP = 6, DECIDE_UDP = 17, DECIDE_DNS_PORT = 53 };
 
 /* Is it a yes? Also for rules beyond the table: no. */
 DECIDE_INLINE int decide_allows(__u32 rule)
@@ -138,7 +138,8 @@ DECIDE_INLINE __u32 decide_ports_differ(const struct cordon_ports *p, __u8 proto
 /*
  * May this fence send to address a of class decide_class(a), port (host order), by proto? net is the longest prefix of the fence's trie that
  * covers a, or NULL; one that merely takes loopback in (0.0.0.0/0) does not open it. CORDON_RULE_NET_LOOPBACK_OK with
- * loopback `fence` is half an answer: the caller must still see that the listener is the fence's own. Only TCP and UDP
+ * loopback `fence` is half an answer: the caller must still see that the listener is the fence's own. So is
+ * CORDON_RULE_NET_DNS_ANY: the caller must put the resolver's address in the place of this one. Only TCP and UDP
  * have a yes.
  */
 DECIDE_INLINE __u32 decide_net(const struct cordon_policy *policy, const struct cordon_addr *a,
@@ -157,6 +158,14 @@ DECIDE_INLINE __u32 decide_net(const struct cordon_policy *policy, const struct 
 		      (g->proto ^ proto) | decide_addr_differs(&g->addr, a)))
 			return CORDON_RULE_NET_GATEWAY;
 	}
+	if (policy->dns) {
+		const struct cordon_gateway *r = &policy->resolver[a->v6 & 1];
+
+		if (r->port && !((r->port ^ port) | decide_addr_differs(&r->addr, a)))
+			return CORDON_RULE_NET_DNS_OK;
+		if (port == DECIDE_DNS_PORT)
+			return CORDON_RULE_NET_DNS_ANY;
+	}
 	if (net && (net->loopback || !loopback))
 		for (int i = 0; i < CORDON_PORTS_PER_NET; i++)
 			if (!(decide_above(i + 1, net->n) |
@@ -168,6 +177,16 @@ DECIDE_INLINE __u32 decide_net(const struct cordon_policy *policy, const struct 
 			       ? CORDON_RULE_NET_LOOPBACK_OK
 			       : CORDON_RULE_NET_LOOPBACK;
 	return CORDON_RULE_NET_DEFAULT;
+}
+
+/* May others connect to this TCP port of the fence? */
+DECIDE_INLINE int decide_listens(const struct cordon_policy *policy, __u16 port)
+{
+	for (int i = 0; i < CORDON_LISTEN_MAX; i++)
+		if (!(decide_above(i + 1, policy->n_listen) |
+		      decide_ports_differ(&policy->listen[i], DECIDE_TCP, port)))
+			return 1;
+	return 0;
 }
 
 /*
@@ -195,6 +214,7 @@ enum {
 	DECIDE_S_IFDIR = 0040000,
 	DECIDE_S_IFREG = 0100000,
 	DECIDE_S_IFBLK = 0060000,
+	DECIDE_S_IFSOCK = 0140000,
 	DECIDE_ROOT_UNKNOWN = 1U << 31, /* instead of root flags: the walk upwards did not end */
 	DECIDE_SB_NOUSER = 1U << 31,	/* SB_NOUSER: no path leads there: pipes, sockets, memfd */
 };

@@ -58,6 +58,8 @@
 	L(net_socket_sendmsg, socket_sendmsg, socket_sendmsg, 3, 0)                \
 	L(net_unix_stream_connect, unix_stream_connect, unix_stream_connect, 3, 0) \
 	L(net_unix_may_send, unix_may_send, unix_may_send, 2, 0)                   \
+	L(net_netlink_send, netlink_send, netlink_send, 2, 0)                      \
+	L(net_sctp_bind_connect, sctp_bind_connect, sctp_bind_connect, 4, 0)       \
 	/* other processes, the kernel, Cordon */                                  \
 	L(guard_ptrace, ptrace_access_check, ptrace_access_check, 2, 0)            \
 	L(guard_traceme, ptrace_traceme, ptrace_traceme, 1, 0)                     \
@@ -66,13 +68,18 @@
 	L(guard_bpf, bpf, bpf, 3, 0)                                               \
 	L(guard_bpf4, bpf, bpf, 4, 0)
 
-#define CORDON_CGROUP_HOOKS(C)                      \
-	C(net_connect4, CGROUP_INET4_CONNECT)       \
-	C(net_connect6, CGROUP_INET6_CONNECT)       \
-	C(net_sendmsg4, CGROUP_UDP4_SENDMSG)        \
-	C(net_sendmsg6, CGROUP_UDP6_SENDMSG)        \
-	C(net_sock_create, CGROUP_INET_SOCK_CREATE) \
-	C(net_egress, CGROUP_INET_EGRESS)           \
+#define CORDON_CGROUP_HOOKS(C)                        \
+	C(net_connect4, CGROUP_INET4_CONNECT)         \
+	C(net_connect6, CGROUP_INET6_CONNECT)         \
+	C(net_sendmsg4, CGROUP_UDP4_SENDMSG)          \
+	C(net_sendmsg6, CGROUP_UDP6_SENDMSG)          \
+	C(net_recvmsg4, CGROUP_UDP4_RECVMSG)          \
+	C(net_recvmsg6, CGROUP_UDP6_RECVMSG)          \
+	C(net_getpeername4, CGROUP_INET4_GETPEERNAME) \
+	C(net_getpeername6, CGROUP_INET6_GETPEERNAME) \
+	C(net_sock_create, CGROUP_INET_SOCK_CREATE)   \
+	C(net_egress, CGROUP_INET_EGRESS)             \
+	C(net_ingress, CGROUP_INET_INGRESS)           \
 	C(peer_syn, CGROUP_SOCK_OPS)
 
 #define CORDON_TRACE_HOOKS(T)                    \

@@ -55,6 +55,8 @@
 	O(CONNECT, NET, "connect", "connect a socket")                                        \
 	O(SENDMSG, NET, "sendmsg", "send on a socket")                                        \
 	O(PACKET, NET, "packet", "a packet leaves the fence")                                 \
+	O(INBOUND, NET, "inbound", "a connection or datagram comes in from outside")          \
+	O(CONFIGURE, NET, "configure", "change addresses, routes, links or filters")          \
 	O(PTRACE, GUARD, "ptrace", "inspect or control another process")                      \
 	O(SIGNAL, GUARD, "signal", "send a signal to another process")                        \
 	O(BPF, GUARD, "bpf", "use the bpf() system call")                                     \
@@ -109,6 +111,12 @@
 	  "the listener is outside the fence and not in network.unix")                            \
 	R(NET_UNIX_OK, ALLOW, "network.unix", "a listener of this fence, or one in network.unix") \
 	R(NET_CGROUP, DENY, "network.cgroup", "the task left its fence's cgroup")                 \
+	R(NET_DNS, DENY, "network.dns", "there is no resolver that this socket could reach")      \
+	R(NET_DNS_OK, ALLOW, "network.dns", "the resolver of network.dns")                        \
+	R(NET_DNS_ANY, ALLOW, "network.dns", "any resolver: led to that of network.dns")          \
+	R(NET_LISTEN, DENY, "network.listen", "only ports of network.listen are for others")      \
+	R(NET_LISTEN_OK, ALLOW, "network.listen", "the answer of a port in network.listen")       \
+	R(NET_CONFIG, DENY, "network.config", "networks are not configured from inside")          \
 	R(GUARD_PTRACE, DENY, "guard.ptrace", "the target is outside the fence")                  \
 	R(GUARD_SIGNAL, DENY, "guard.signal", "the target is outside the fence")                  \
 	R(GUARD_BPF, DENY, "guard.bpf", "bpf() is not for fenced tasks")                          \

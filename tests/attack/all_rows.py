@@ -2,6 +2,7 @@
 """All rows, in the order in which they run."""
 
 import rows_net  # noqa: F401
+import rows_in  # noqa: F401
 import rows_file  # noqa: F401
 import rows_task  # noqa: F401
 from table import ROWS  # noqa: F401

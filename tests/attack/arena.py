@@ -18,6 +18,7 @@ import time
 from inside import check, libc
 
 HOST, PEER_IF, IF, NETNS = "10.99.0.1", "cat1", "cat0", "cordon-attack"
+HOST6 = "2001:db8:99::1"
 X, GW, X6 = "10.99.0.2", "10.99.0.3", "2001:db8:99::2"
 PEER4 = [X, GW, "169.254.169.254"]
 PEER6 = [X6, "fd00:99::5", "fd00:ec2::254", "64:ff9b::a9fe:a9fe", "2002:a9fe:a9fe::1"]
@@ -25,6 +26,7 @@ W, OUT, SECRET, HOSTDIR = "/scratch/w", "/scratch/out", "/scratch/secret", "/scr
 OLD = "/scratch/old"  # an ext4 without checksums
 RUN = "/run/cordon-attack"
 CGROUP = "/sys/fs/cgroup"
+DG, LISTEN = 5300, 8000
 
 POLICY = f"""cordon: 1
 name: attack
@@ -34,8 +36,11 @@ files:
 network:
   gateway: {GW}:8800
   allow:
-    - {{to: {GW}, port: 53, proto: udp}}
+    - {{to: {GW}, port: {DG}, proto: udp}}
     - {{to: "fd00::/8"}}
+  dns: gateway
+  resolver: ["{GW}:5353", "[fd00:99::5]:5353"]
+  listen: [{LISTEN}]
 """
 
 
@@ -100,12 +105,26 @@ class Listeners:
             if not data:
                 raise OSError("end")
             self.note(name, data)
-            s.send(data)
+            s.send(dns_answer(data, 2) if name.startswith("dns") else data)
         else:
             data, peer = s.recvfrom(65536)
             self.note(name, data)
             if peer:
-                s.sendto(data, peer)
+                s.sendto(dns_answer(data, 0) if name.startswith("dns") else data, peer)
+
+
+def dns_answer(data, prefix):
+    """The answer to one query: 192.0.2.53, or nothing for other types. prefix: bytes of a length before it."""
+    query = data[prefix:]
+    end = 12
+    while end < len(query) and query[end]:
+        end += query[end] + 1
+    end += 5
+    is_a = query[end - 4:end - 2] == b"\0\1"
+    answer = query[:2] + b"\x81\x80\0\1" + (b"\0\1" if is_a else b"\0\0") + bytes(4) + query[12:end]
+    if is_a:
+        answer += b"\xc0\x0c\0\1\0\1\0\0\0\x3c\0\4\xc0\0\2\x35"
+    return (struct.pack("!H", len(answer)) if prefix else b"") + answer
 
 
 class Arena:
@@ -157,7 +176,7 @@ class Arena:
             sysctl(f"net.ipv4.conf.{name}.rp_filter", 0)
         sysctl("net.ipv4.tcp_fastopen", 3)
         run("ip", "address", "add", HOST + "/24", "dev", IF)
-        run("ip", "address", "add", "2001:db8:99::1/64", "dev", IF, "nodad")
+        run("ip", "address", "add", HOST6 + "/64", "dev", IF, "nodad")
         run("ip", "link", "set", IF, "up")
         run("ip", "route", "add", "169.254.0.0/16", "dev", IF, "src", HOST)
         in_peer = ("ip", "-n", NETNS)
@@ -169,7 +188,7 @@ class Arena:
         run(*in_peer, "-6", "address", "add", "fe80::a9fe:a9fe/64", "dev", PEER_IF, "nodad")
         run(*in_peer, "link", "set", PEER_IF, "up")
         for address in PEER6[1:]:
-            run("ip", "-6", "route", "add", address + "/128", "dev", IF, "src", "2001:db8:99::1")
+            run("ip", "-6", "route", "add", address + "/128", "dev", IF, "src", HOST6)
         self.peer_mac = run(*in_peer, "-o", "link", "show", PEER_IF).split("link/ether ")[1].split()[0]
 
     def optional(self, name, *args):
@@ -181,15 +200,20 @@ class Arena:
     def set_up_peer(self):
         sysctl("net.ipv4.tcp_fastopen", 3)
         add = self.listeners.add
-        for port in (80, 53, 22, 8800, 8801):
+        for port in (80, DG, 22, 8800, 8801):
             add("x", socket.AF_INET, socket.SOCK_STREAM, 0, ("0.0.0.0", port))
             add("x", socket.AF_INET6, socket.SOCK_STREAM, 0, ("::", port))
-        for port in (53, 80, 8800):
+        for port in (53, 5353):
+            for address in PEER4[:2] + PEER6[:2]:
+                family = socket.AF_INET6 if ":" in address else socket.AF_INET
+                add(f"dns {address}", family, socket.SOCK_DGRAM, 0, (address, port))
+                add(f"dns {address}", family, socket.SOCK_STREAM, 0, (address, port))
+        for port in (DG, 80, 8800):
             for address in PEER4:
                 add("x", socket.AF_INET, socket.SOCK_DGRAM, 0, (address, port))
             for address in PEER6:
                 add("x", socket.AF_INET6, socket.SOCK_DGRAM, 0, (address, port))
-        self.optional("udp-lite", socket.AF_INET, socket.SOCK_DGRAM, 136, (X, 53))
+        self.optional("udp-lite", socket.AF_INET, socket.SOCK_DGRAM, 136, (X, DG))
         self.optional("sctp", socket.AF_INET, socket.SOCK_STREAM, 132, (X, 80))
         self.sniffer = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
         self.sniffer.bind((PEER_IF, 0))
@@ -234,6 +258,7 @@ class Arena:
         run("mount", "--bind", f"{OUT}/device", "/dev/random")
         run("mount", "--bind", f"{SECRET}/dir", "/scratch/bindread")
         self.write(f"{RUN}/policy.yaml", POLICY)
+        self.write("/etc/resolv.conf", f"nameserver {X}\n")
 
     def tear_down(self):
         for path in (f"{W}/app/bound", "/scratch/bindread", OLD):
@@ -256,7 +281,7 @@ class Arena:
         slug = f"{row.number:03}-{run_id}-{part}"
         return {
             "slug": slug, "token": f"token-{slug}-{os.getpid()}", "out": f"{OUT}/{slug}", "wd": f"{W}/app/{slug}",
-            "X": X, "X6": X6, "GW": GW, "HOST": HOST, "IF": IF, "PEER_MAC": self.peer_mac, "W": W, "SECRET": SECRET, "OLD": OLD,
+            "X": X, "X6": X6, "GW": GW, "HOST": HOST, "HOST6": HOST6, "GW6": PEER6[1], "IF": IF, "PEER_MAC": self.peer_mac, "W": W, "SECRET": SECRET, "OLD": OLD,
             "HOSTDIR": HOSTDIR, "HARDLINK": "/scratch/hardlink", "BINDREAD": "/scratch/bindread", "BOUND": f"{OUT}/bound",
             "FAKE_DEVICE": f"{OUT}/device", "CGROUP": self.cgroup, "HOST_CGROUP": f"{CGROUP}/cordon-attack",
             "ENFORCER": str(self.enforcer), "VICTIM": str(self.victim.pid) if self.victim else "0",
@@ -332,6 +357,37 @@ class Arena:
         dst = socket.inet_pton(socket.AF_INET6 if ":" in dst else socket.AF_INET, dst)
         return any(packet_is(frame, proto, dst, dport) for frame in self.frames)
 
+    def asked(self, server, token):
+        """Did this DNS server get a query for a name that holds the token?"""
+        with self.listeners.lock:
+            return any(name == f"dns {server}" and data and token.encode() in data for name, data in self.listeners.log)
+
+    # --- what others do to the fence
+
+    def dial(self, where, host, port, kind, data):
+        """
+        From outside (where: peer) or from the host itself: connects, or sends a datagram, and says what came back.
+        An answer that does not come within a second does not come.
+        """
+        got = []
+
+        def do():
+            family = socket.AF_INET6 if ":" in host else socket.AF_INET
+            with socket.socket(family, socket.SOCK_STREAM if kind == "tcp" else socket.SOCK_DGRAM) as s:
+                s.settimeout(1)
+                try:
+                    s.connect((host, port))
+                    s.send(data.encode())
+                    got.append(s.recv(1000).decode())
+                except OSError as e:
+                    got.append("" if isinstance(e, TimeoutError) else str(e))
+
+        if where == "peer":
+            self.in_namespace(do)
+        else:
+            do()
+        return got[0]
+
     # --- processes and cgroups
 
     def new_victim(self):
@@ -379,7 +435,7 @@ class Arena:
 
     def make_socket(self, what, to):
         """What the executor asked for: a socket made out here, connected unless it is fresh."""
-        s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM if what == "udp" else socket.SOCK_STREAM)
+        s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM if "udp" in what else socket.SOCK_STREAM)
         if what != "tcp-fresh":
             s.connect(tuple(to))
         return s

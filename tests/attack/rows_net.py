@@ -16,6 +16,7 @@ import inside
 from table import allowed, attack, ev
 
 SCTP, UDPLITE, MPTCP, UDP = 132, 136, 262, 17
+DG = 5300  # the port that datagrams go to: 53 is led elsewhere
 MSG_FASTOPEN, TCP_FASTOPEN_CONNECT = 0x20000000, 30
 NO_FAMILY = (errno.EAFNOSUPPORT, errno.EPROTONOSUPPORT, errno.ESOCKTNOSUPPORT, errno.ENOPROTOOPT)
 
@@ -129,7 +130,7 @@ def wire(proto, dst, dport=None, token=True):
 
 
 GATEWAY = tcp("{GW}", 8800)
-GATEWAY_UDP = udp("{GW}", 53)
+GATEWAY_UDP = udp("{GW}", DG)
 META = "169.254.169.254"
 
 # --- metadata ---------------------------------------------------------------------------------------------------
@@ -235,27 +236,27 @@ allowed("N-03", "answering one's own connected udp client", own_udp_connected)
 # --- udp --------------------------------------------------------------------------------------------------------
 
 for how in ("sendto", "sendmsg", "sendmmsg", "connect"):
-    attack("N-04", f"udp {how}, IPv4", udp("{X}", 53, how=how), effect=wire(UDP, "{X}", 53), twin=udp("{GW}", 53, how=how),
-           events=[ev("connect" if how == "connect" else "sendmsg", "network.default", dst="{X}", dport=53, proto="udp")])
-attack("N-04", "udp sendto, IPv6", udp("{X6}", 53), effect=wire(UDP, "{X6}", 53), twin=udp("fd00:99::5", 53),
-       events=[ev("sendmsg", "network.default", dst="{X6}", dport=53, family="inet6", proto="udp")])
-attack("N-04", "udp-lite sendto", udp("{X}", 53, UDPLITE), effect=wire(UDPLITE, "{X}", 53), twin=GATEWAY_UDP,
+    attack("N-04", f"udp {how}, IPv4", udp("{X}", DG, how=how), effect=wire(UDP, "{X}", DG), twin=udp("{GW}", DG, how=how),
+           events=[ev("connect" if how == "connect" else "sendmsg", "network.default", dst="{X}", dport=DG, proto="udp")])
+attack("N-04", "udp sendto, IPv6", udp("{X6}", DG), effect=wire(UDP, "{X6}", DG), twin=udp("fd00:99::5", DG),
+       events=[ev("sendmsg", "network.default", dst="{X6}", dport=DG, family="inet6", proto="udp")])
+attack("N-04", "udp-lite sendto", udp("{X}", DG, UDPLITE), effect=wire(UDPLITE, "{X}", DG), twin=GATEWAY_UDP,
        events=[ev("socket", "network.family", proto="udplite", family="inet")], lacking=NO_FAMILY)
 
 
 def elsewhere(a):
     s = make(AF_INET, SOCK_DGRAM)
-    s.connect((a.GW, 53))
+    s.connect((a.GW, DG))
     s.send(b"ok1-" + a.token.encode())
     try:
-        s.sendto(b"elsewhere-" + a.token.encode(), (a.X, 53))
+        s.sendto(b"elsewhere-" + a.token.encode(), (a.X, DG))
     finally:
         s.send(b"ok2-" + a.token.encode())
 
 
 attack("N-05", "sendto elsewhere on a connected socket", elsewhere,
-       effect=lambda arena, a, r: arena.on_wire(UDP, a.X, 53) or arena.arrived("elsewhere-" + a.token),
-       twin=udp("{GW}", 53, how="connect"), events=[ev("sendmsg", "network.default", dst="{X}", dport=53, proto="udp")],
+       effect=lambda arena, a, r: arena.on_wire(UDP, a.X, DG) or arena.arrived("elsewhere-" + a.token),
+       twin=udp("{GW}", DG, how="connect"), events=[ev("sendmsg", "network.default", dst="{X}", dport=DG, proto="udp")],
        also=lambda arena, a, r: None if arena.arrived("ok1-" + a.token) and arena.arrived("ok2-" + a.token) else
        "what was sent to the gateway before and after did not arrive")
 
@@ -263,10 +264,10 @@ attack("N-05", "sendto elsewhere on a connected socket", elsewhere,
 def with_options(a):
     s = make(AF_INET, SOCK_DGRAM)
     s.setsockopt(IPPROTO_IP, socket.IP_OPTIONS, bytes([1, 1, 1, 1]))
-    s.sendto(a.token.encode(), (a.GW, 53))
+    s.sendto(a.token.encode(), (a.GW, DG))
 
 
-attack("N-05", "IP options, as for a source route, to an allowed peer", with_options, effect=wire(UDP, "{GW}", 53),
+attack("N-05", "IP options, as for a source route, to an allowed peer", with_options, effect=wire(UDP, "{GW}", DG),
        twin=GATEWAY_UDP, events=[ev("packet", "network.default", dst="{GW}", proto="udp")], hooks=["net_egress"])
 
 # --- tcp by other ways ------------------------------------------------------------------------------------------
@@ -342,7 +343,7 @@ for name, do, proto, dst in (("ping socket sendto", ping(SOCK_DGRAM), 1, "{X}"),
 def packet(a):
     """An UDP/IP packet to the outside."""
     data = a.token.encode()
-    udp_part = struct.pack("!HHHH", 5353, 53, 8 + len(data), 0) + data
+    udp_part = struct.pack("!HHHH", 5353, DG, 8 + len(data), 0) + data
     head = struct.pack("!BBHHHBBH4s4s", 0x45, 0, 20 + len(udp_part), 1, 0, 64, UDP, 0, socket.inet_aton(a.HOST),
                        socket.inet_aton(a.X))
     return head[:10] + struct.pack("!H", checksum(head)) + head[12:] + udp_part
@@ -361,7 +362,7 @@ def af_packet(kind):
 
 
 for kind, name in ((SOCK_DGRAM, "SOCK_DGRAM"), (SOCK_RAW, "SOCK_RAW")):
-    attack("N-15", f"AF_PACKET {name}", af_packet(kind), effect=wire(UDP, "{X}", 53), twin=GATEWAY_UDP,
+    attack("N-15", f"AF_PACKET {name}", af_packet(kind), effect=wire(UDP, "{X}", DG), twin=GATEWAY_UDP,
            events=[ev("socket", "network.family", family="packet", socket_type=name)], hooks=["net_socket_create"])
 
 
@@ -374,7 +375,7 @@ def old_packet(a):
     inside.syscall(44, s.fileno(), frame, len(frame), 0, to, len(to))
 
 
-attack("N-15", "SOCK_PACKET", old_packet, effect=wire(UDP, "{X}", 53), twin=GATEWAY_UDP,
+attack("N-15", "SOCK_PACKET", old_packet, effect=wire(UDP, "{X}", DG), twin=GATEWAY_UDP,
        events=[ev("socket", "network.family", family="packet", socket_type="SOCK_PACKET")])
 
 
@@ -480,7 +481,7 @@ for abstract, case, where, shown in ((False, "N-19", "{HOSTDIR}/", "{HOSTDIR}/")
 def passed(what, use, to_twin=False):
     """The driver makes a socket outside and hands it in."""
     def do(a):
-        _, fds = inside.ask("socket", what=what, to=[a.GW, 8800 if "tcp" in what else 53] if to_twin else [a.X, 80 if "tcp" in what else 53])
+        _, fds = inside.ask("socket", what=what, to=[a.GW if to_twin else a.X, (8800 if to_twin else 80) if "tcp" in what else 53 if "53" in what else DG])
         s = socket.socket(fileno=fds[0])
         s.settimeout(5)
         use(a, s)
@@ -511,7 +512,7 @@ def by_connect_gateway(a, s):
     s.sendall(a.token.encode())
 
 
-for what, proto, port in (("udp", UDP, 53), ("tcp", 6, 80)):
+for what, proto, port in (("udp", UDP, DG), ("tcp", 6, 80)):
     for name, use in (("send", lambda a, s: s.send(a.token.encode())), ("write", lambda a, s: os.write(s.fileno(), a.token.encode()))):
         attack("N-23", f"connected {what} socket passed in, {name}", passed(what, use), effect=received, twin=passed(what, use, True),
                events=[ev("sendmsg", "network.default", dst="{X}", dport=port, proto=what)], hooks=["net_socket_sendmsg"])

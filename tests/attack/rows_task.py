@@ -15,7 +15,7 @@ import time
 import inside
 from inside import libc, syscall
 from rows_file import W, write
-from rows_net import GATEWAY, received, tcp, udp, wire, UDP
+from rows_net import DG, GATEWAY, received, tcp, udp, wire, UDP
 from table import attack, ev
 
 PTRACE_TRACEME, PTRACE_ATTACH, PTRACE_DETACH, PTRACE_SEIZE = 0, 16, 17, 0x4206
@@ -192,8 +192,8 @@ for allow_all, what in ((False, "three cgroups down"), (True, "three cgroups dow
            events=[ev("connect", "network.default", dst="{X}", dport=80, proto="tcp")])
     attack("C-04", f"loopback {what}", nested(tcp("127.0.0.2", 7000), allow_all), effect=received, twin=nested(GATEWAY, allow_all),
            events=[ev("connect", "network.loopback", dst="127.0.0.2", dport=7000)], hooks=["net_connect4"] if allow_all else [])
-attack("C-04", "udp three cgroups down", nested(udp("{X}", 53)), effect=wire(UDP, "{X}", 53), twin=nested(udp("{GW}", 53)),
-       events=[ev("sendmsg", "network.default", dst="{X}", dport=53)])
+attack("C-04", "udp three cgroups down", nested(udp("{X}", DG)), effect=wire(UDP, "{X}", DG), twin=nested(udp("{GW}", DG)),
+       events=[ev("sendmsg", "network.default", dst="{X}", dport=DG)])
 attack("C-04", "write three cgroups down", nested(write("{out}/f")), twin=nested(write("{wd}/f")), errnos=(errno.EROFS,),
        events=[ev("open_write", W, path="{out}/f")])
 

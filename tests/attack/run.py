@@ -104,6 +104,8 @@ class Executor:
                 fds = [os.open(call["path"], call["flags"])]
             elif call["call"] == "forget":
                 self.arena.forget_names()
+            elif call["call"] == "dial":
+                answer = {"got": self.arena.dial(call["where"], call["host"], call["port"], call["kind"], call["data"])}
             elif call["call"] == "nest":
                 self.arena.nest(call["pid"], call["allow_all"])
             else:
@@ -212,7 +214,7 @@ def incomplete(event):
         return "event without fence id, generation or mode"
     if "process" in event and not (event["process"]["pid"] and event["process"]["pid_ns"] and event["process"].get("exe")):
         return "event without pid, pid_ns or exe"
-    if event["op"] != "packet" and "process" not in event:
+    if event["op"] not in ("packet", "inbound") and "process" not in event:
         return "event without process"
     return None
 

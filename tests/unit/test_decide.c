@@ -204,6 +204,61 @@ static void ports_and_protocols_of_a_prefix(void **state)
 		}
 }
 
+/* Port 53 of every address, and the resolver itself; nothing of it where dns is denied, and never the metadata. */
+static void dns_goes_to_the_resolver(void **state)
+{
+	static const char *const any[] = { "8.8.8.8",	   "127.0.0.53", "::1",
+					   "2001:db8::53", "10.0.0.53",	 "::ffff:8.8.8.8" };
+	const struct cordon_net open = { .n = 1, .ports = { { .lo = 0, .hi = 65535 } } };
+	struct cordon_policy policy = { .mode = CORDON_MODE_ENFORCE, .dns = 1 };
+	struct cordon_addr a = addr("10.0.0.53"), metadata = addr("169.254.169.254");
+
+	(void)state;
+	policy.resolver[0] = (struct cordon_gateway){ .addr = a, .port = 5353 };
+	for (size_t i = 0; i < ARRAY_SIZE(any); i++) {
+		struct cordon_addr to = addr(any[i]);
+
+		for (int proto = 0; proto < 256; proto++) {
+			int tcp_udp = proto == DECIDE_TCP || proto == DECIDE_UDP;
+
+			assert_int_equal(rule_of(&policy, &to, proto, 53, &open),
+					 tcp_udp ? CORDON_RULE_NET_DNS_ANY
+						 : CORDON_RULE_NET_DEFAULT);
+		}
+		assert_int_not_equal(rule_of(&policy, &to, DECIDE_UDP, 54, NULL),
+				     CORDON_RULE_NET_DNS_ANY);
+	}
+	assert_int_equal(rule_of(&policy, &a, DECIDE_UDP, 5353, NULL), CORDON_RULE_NET_DNS_OK);
+	assert_int_equal(rule_of(&policy, &a, DECIDE_UDP, 5354, NULL), CORDON_RULE_NET_DEFAULT);
+	assert_int_equal(rule_of(&policy, &metadata, DECIDE_UDP, 53, &open),
+			 CORDON_RULE_NET_METADATA);
+	/* No resolver of IPv6: port 0 there is none. */
+	assert_int_equal(rule_of(&policy, &(struct cordon_addr){ .v6 = 1 }, DECIDE_UDP, 0, NULL),
+			 CORDON_RULE_NET_LOOPBACK_OK);
+	policy.dns = 0;
+	assert_int_equal(rule_of(&policy, &a, DECIDE_UDP, 5353, NULL), CORDON_RULE_NET_DEFAULT);
+	assert_int_equal(rule_of(&policy, &a, DECIDE_UDP, 53, NULL), CORDON_RULE_NET_DEFAULT);
+}
+
+static void listening_ports(void **state)
+{
+	struct cordon_policy policy = {
+		.mode = CORDON_MODE_ENFORCE,
+		.n_listen = 2,
+		.listen = { { .proto = DECIDE_TCP, .lo = 80, .hi = 80 },
+			    { .proto = DECIDE_TCP, .lo = 9000, .hi = 9010 },
+			    { .proto = DECIDE_TCP, .lo = 1, .hi = 65535 } },
+	};
+
+	(void)state;
+	for (unsigned int port = 0; port < 65536; port++)
+		assert_int_equal(decide_listens(&policy, port),
+				 port == 80 || (port >= 9000 && port <= 9010));
+	policy.n_listen = 0;
+	for (unsigned int port = 0; port < 65536; port++)
+		assert_false(decide_listens(&policy, port));
+}
+
 static void only_listed_sockets(void **state)
 {
 	(void)state;
@@ -296,6 +351,8 @@ int main(void)
 		cmocka_unit_test(the_gateway_is_one_address_port_and_protocol),
 		cmocka_unit_test(loopback_in_every_spelling),
 		cmocka_unit_test(ports_and_protocols_of_a_prefix),
+		cmocka_unit_test(dns_goes_to_the_resolver),
+		cmocka_unit_test(listening_ports),
 		cmocka_unit_test(only_listed_sockets),
 		cmocka_unit_test(devices),
 		cmocka_unit_test(writing_needs_a_root),

@@ -175,7 +175,9 @@ static const char full_text[] =
 	     "    - {to: 10.1.0.0/16, port: 53}\n"
 	     "    - {to: \"::ffff:192.168.0.0/112\", port: 1-1024, proto: udp}\n"
 	     "    - {to: 2001:db8::/32}\n"
-	     "  dns: deny\n"
+	     "  dns: gateway\n"
+	     "  resolver: [\"[2001:db8::53]:53\", 10.0.0.53:5353]\n"
+	     "  listen: [8080, 9000-9010, 80]\n"
 	     "  loopback: deny\n"
 	     "  unix: [/run/app.sock, /run/other.sock]\n"
 	     "env:\n"
@@ -768,6 +770,14 @@ static void image_of_full_text(void **state)
 	assert_int_equal(image->policy.has_nets, 1);
 	assert_int_equal(image->policy.n_gateways, 3);
 	assert_int_equal(image->policy.gateway[0].port, 8800);
+	assert_int_equal(image->policy.dns, 1);
+	assert_int_equal(image->policy.resolver[0].port, 5353);
+	assert_int_equal(image->policy.resolver[0].addr.b[15], 53);
+	assert_int_equal(image->policy.resolver[1].port, 53);
+	assert_int_equal(image->policy.resolver[1].addr.v6, 1);
+	assert_int_equal(image->policy.n_listen, 3);
+	assert_int_equal(image->policy.listen[0].lo, 80);
+	assert_int_equal(image->policy.listen[2].hi, 9010);
 	assert_int_equal(image->n_roots, ARRAY_SIZE(roots));
 	for (size_t i = 0; i < ARRAY_SIZE(roots); i++) {
 		assert_string_equal(image_string(image, image_roots(image)[i].path), roots[i].path);
@@ -820,6 +830,25 @@ static void image_nets_of_full_text(void **state)
 	assert_int_equal(nets[1].net.ports[1].proto, IPPROTO_TCP);
 	assert_int_equal(nets[2].addr.b[12], 192);
 	assert_int_equal(nets[3].addr.v6, 1);
+	free(image);
+}
+
+/* Without network.resolver it is port 53 of the first gateway of each family. */
+static void image_has_the_resolver_of_the_gateway(void **state)
+{
+	struct image *image = compile_good(HEAD "network: {gateway: [127.0.0.1:8800, 127.0.0.2:1, "
+						"\"[::1]:8801\"], dns: gateway}\n");
+
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(image->policy.resolver[i].addr.v6, i);
+		assert_int_equal(image->policy.resolver[i].addr.b[15], 1);
+		assert_int_equal(image->policy.resolver[i].port, 53);
+		assert_int_equal(image->policy.resolver[i].proto, 0);
+	}
+	free(image);
+	image = compile_good(HEAD "network: {gateway: 127.0.0.1:8800}\n");
+	assert_int_equal(image->policy.dns, 0);
+	assert_int_equal(image->policy.resolver[0].port, 0);
 	free(image);
 }
 
@@ -890,7 +919,22 @@ static void image_is_deterministic(void **state)
 	D(i->policy.n_gateways = 255)                                               \
 	D(i->policy.n_gateways = 2)                                                 \
 	D(i->policy.report_allow = 2)                                               \
-	D(i->policy.pad[1] = 1)                                                     \
+	D(i->policy.dns = 2)                                                        \
+	D(i->policy.dns = 0)                                                        \
+	D(memset(i->policy.resolver, 0, sizeof(i->policy.resolver)))                \
+	D(i->policy.resolver[0] = i->policy.resolver[1])                            \
+	D(i->policy.resolver[0].port = 0)                                           \
+	D(i->policy.resolver[0].proto = IPPROTO_TCP)                                \
+	D(i->policy.resolver[0].addr = addr4(169, 254, 169, 254))                   \
+	D(i->policy.n_listen = CORDON_LISTEN_MAX + 1)                               \
+	D(i->policy.n_listen = 2)                                                   \
+	D(i->policy.n_listen = 4)                                                   \
+	D(i->policy.listen[0].proto = 0)                                            \
+	D(i->policy.listen[0].pad = 1)                                              \
+	D(i->policy.listen[0].lo = 0)                                               \
+	D(i->policy.listen[0].hi = 79)                                              \
+	D(i->policy.listen[0].hi = 8080)                                            \
+	D(i->policy.listen[7].lo = 1)                                               \
 	D(i->policy.pad2 = 1)                                                       \
 	D(i->policy.generation = 1)                                                 \
 	D(i->policy.root_filter[3] = 1)                                             \
@@ -1215,6 +1259,7 @@ int main(void)
 		TEST(image_of_full_text),
 		TEST(image_of_lists_of_files),
 		TEST(image_nets_of_full_text),
+		TEST(image_has_the_resolver_of_the_gateway),
 		TEST(image_merges_flags_of_one_path),
 		TEST(image_has_the_socket_of_the_gateway),
 		TEST(image_is_deterministic),

@@ -7,10 +7,10 @@
  * grew: another cause of the same error is not taken for Cordon. Where several programs could give the denial, the
  * attempt is one that only the program in question refuses. Anything else fails the self-test.
  *
- * Not provable this way: cgroup/sock_create, for which the kernel is asked what is attached; fence_bprm_check, a second
+ * Not provable this way: cgroup/sock_create, recvmsg and getpeername, for which the kernel is asked what is attached; fence_bprm_check, a second
  * line that has nothing to do while the first holds; file_create_as and file_uring_creds, which only overlayfs and a
  * working io_uring reach (attack rows F-32 and F-27 do). Programs that are attached on demand are proved for the fences
- * that need them.
+ * that need them. net_sctp_bind_connect is for sockets that a fence cannot make.
  */
 #include <arpa/inet.h>
 #include <bpf/bpf.h>
@@ -53,6 +53,9 @@ struct arena {
 	void *map;			/* of f, for reading, from before */
 	char queue[ARENA_DIR_MAX];	/* a message queue */
 	char queue_new[ARENA_PATH_MAX]; /* one that is not there */
+	int outside_fd;			/* a datagram socket that sends in, when asked */
+	int ask[2];    /* pipe to the parent: a port of the loopback that it is to send to */
+	int answer[2]; /* and back: it did */
 	pid_t parent;
 };
 
@@ -349,6 +352,43 @@ static int try_packet(const struct arena *a)
 	return err;
 }
 
+/* To this socket, which anybody may bind, from one outside: the parent is asked to send. */
+static int try_receive(const struct arena *a)
+{
+	struct sockaddr_in sin = { .sin_family = AF_INET,
+				   .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), err = EINVAL;
+	struct pollfd pfd = { .fd = fd, .events = POLLIN };
+	socklen_t size = sizeof(sin);
+	char sent;
+
+	if (fd >= 0 && !bind(fd, (struct sockaddr *)&sin, size) &&
+	    !getsockname(fd, (struct sockaddr *)&sin, &size) &&
+	    write(a->ask[1], &sin.sin_port, sizeof(sin.sin_port)) == sizeof(sin.sin_port) &&
+	    read(a->answer[0], &sent, 1) == 1)
+		err = poll(&pfd, 1, 0) ? 0 : EPERM;
+	close(fd);
+	return err;
+}
+
+/* A request to the kernel to change a route; without the hook it gets as far as being found empty. */
+static int try_netlink(const struct arena *a)
+{
+	enum { RTM_NEWROUTE = 24 };
+	const struct {
+		uint32_t len;
+		uint16_t type, flags;
+		uint32_t seq, pid;
+	} head = { .len = 16, .type = RTM_NEWROUTE, .flags = 1 };
+	int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, 0), err;
+
+	if (fd < 0)
+		return errno;
+	err = result(send(fd, &head, sizeof(head), 0));
+	close(fd);
+	return err;
+}
+
 static int reach_unix(int type, const char *path)
 {
 	struct sockaddr_un sun = { .sun_family = AF_UNIX };
@@ -426,7 +466,7 @@ static int try_bpf(const struct arena *a)
 }
 
 /* A descriptor that the child could not have opened, passed to itself. */
-static int try_receive(const struct arena *a)
+static int try_inbound(const struct arena *a)
 {
 	union {
 		struct cmsghdr head;
@@ -549,6 +589,8 @@ static const struct probe probes[] = {
 	{ "send over IPv4", "net_sendmsg4", try_sendmsg4, EPERM, false },
 	{ "send over IPv6", "net_sendmsg6", try_sendmsg6, EPERM, false },
 	{ "packet with IP options", "net_egress", try_packet, EPERM, false },
+	{ "datagram from outside", "net_ingress", try_inbound, EPERM, false },
+	{ "changing a route", "net_netlink_send", try_netlink, EPERM, true },
 	/* Last: where it succeeds, a signal would stop the child. */
 	{ "PTRACE_TRACEME", "guard_traceme", try_traceme, EPERM, true },
 };
@@ -655,6 +697,8 @@ static int arena_make(struct arena *arena, uint64_t id, struct error *error)
 
 	arena->write_fd = arena->read_fd = arena->stream_fd = arena->dgram_fd = -1;
 	arena->map = MAP_FAILED;
+	arena->ask[0] = arena->ask[1] = arena->answer[0] = arena->answer[1] = -1;
+	arena->outside_fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	arena->parent = getpid();
 	snprintf(arena->dir, sizeof(arena->dir), ENFORCE_RUN_DIR "/selftest-%llu",
 		 (unsigned long long)id);
@@ -674,8 +718,10 @@ static int arena_make(struct arena *arena, uint64_t id, struct error *error)
 	arena->map = mmap(NULL, 1, PROT_READ, MAP_PRIVATE, arena->read_fd, 0);
 	arena->stream_fd = arena_socket(SOCK_STREAM, at(arena, "s"));
 	arena->dgram_fd = arena_socket(SOCK_DGRAM, at(arena, "t"));
-	if (mkdir(at(arena, "d"), 0700) || arena->write_fd < 0 || arena->read_fd < 0 ||
-	    arena->map == MAP_FAILED || arena->stream_fd < 0 || arena->dgram_fd < 0)
+	if (pipe2(arena->ask, O_CLOEXEC) || pipe2(arena->answer, O_CLOEXEC) ||
+	    arena->outside_fd < 0 || mkdir(at(arena, "d"), 0700) || arena->write_fd < 0 ||
+	    arena->read_fd < 0 || arena->map == MAP_FAILED || arena->stream_fd < 0 ||
+	    arena->dgram_fd < 0)
 		return error_set(error, errno, "cannot fill %s for the self-test: %s", arena->dir,
 				 strerror(errno));
 	return 0;
@@ -683,7 +729,9 @@ static int arena_make(struct arena *arena, uint64_t id, struct error *error)
 
 static void arena_drop(struct arena *arena)
 {
-	int fds[] = { arena->write_fd, arena->read_fd, arena->stream_fd, arena->dgram_fd };
+	int fds[] = { arena->write_fd,	arena->read_fd,	  arena->stream_fd,
+		      arena->dgram_fd,	arena->ask[0],	  arena->ask[1],
+		      arena->answer[0], arena->answer[1], arena->outside_fd };
 
 	for (size_t i = 0; i < ARRAY_SIZE(fds); i++)
 		if (fds[i] >= 0)
@@ -696,14 +744,35 @@ static void arena_drop(struct arena *arena)
 	rmdir(arena->dir);
 }
 
-/* Waits for a child at most so long; kills it then. Returns its exit status or -errno. */
-static int child_wait(pid_t pid, int pidfd)
+/* Sends to the port that the child asks for. What it says beyond that is its own loss: it waits in vain. */
+static void outside_send(const struct arena *arena)
 {
-	struct pollfd pfd = { .fd = pidfd, .events = POLLIN };
+	struct sockaddr_in sin = { .sin_family = AF_INET,
+				   .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+
+	if (read(arena->ask[0], &sin.sin_port, sizeof(sin.sin_port)) != sizeof(sin.sin_port))
+		return;
+	sendto(arena->outside_fd, "x", 1, MSG_DONTWAIT, (struct sockaddr *)&sin, sizeof(sin));
+	(void)!write(arena->answer[1], "", 1);
+}
+
+/* Waits for a child at most so long; kills it then. Returns its exit status or -errno. */
+static int child_wait(const struct arena *arena, pid_t pid, int pidfd)
+{
+	struct pollfd fds[] = {
+		{ .fd = pidfd, .events = POLLIN },
+		{ .fd = arena->ask[0], .events = POLLIN },
+	};
 	int status;
 
-	if (poll(&pfd, 1, SELFTEST_TIMEOUT_MS) <= 0)
-		kill(pid, SIGKILL);
+	while (!fds[0].revents) {
+		if (poll(fds, ARRAY_SIZE(fds), SELFTEST_TIMEOUT_MS) <= 0) {
+			kill(pid, SIGKILL);
+			break;
+		}
+		if (fds[1].revents & POLLIN)
+			outside_send(arena);
+	}
 	if (waitpid(pid, &status, 0) < 0)
 		return -errno;
 	return WIFEXITED(status) ? WEXITSTATUS(status) : -ETIME;
@@ -729,7 +798,7 @@ static int run_born(struct enforce_fence *fence, const struct arena *arena, unsi
 		child_run(arena, enforce_fence_state(fence), fence->info.degraded, needs, outcome);
 		_exit(0);
 	}
-	err = child_wait(pid, pidfd);
+	err = child_wait(arena, pid, pidfd);
 	close(pidfd);
 	return err;
 }
@@ -770,7 +839,7 @@ static int run_moved(struct enforce_fence *fence, const struct arena *arena,
 	close(go[1]);
 	if (pid > 0) {
 		pidfd = syscall(SYS_pidfd_open, pid, 0);
-		child_wait(pid, pidfd);
+		child_wait(arena, pid, pidfd);
 		close(pidfd);
 	}
 	return err;

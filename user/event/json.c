@@ -384,7 +384,8 @@ static bool family_has_addresses(unsigned int family)
 
 static bool has_dst(const struct cordon_event *raw)
 {
-	return raw->op != CORDON_OP_SOCKET && family_has_addresses(raw->family);
+	return raw->op != CORDON_OP_SOCKET && raw->op != CORDON_OP_CONFIGURE &&
+	       family_has_addresses(raw->family);
 }
 
 static bool has_src(const struct cordon_event *raw)

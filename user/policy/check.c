@@ -391,6 +391,41 @@ static void check_allow(struct policy_context *context)
 		context->err = -ENOMEM;
 }
 
+/* --- network.dns and network.listen ----------------------------------------------------------- */
+
+static struct conf_mark given_mark(const struct policy_context *context, const char *path)
+{
+	return context->given_marks[policy_key_find(path) - policy_keys];
+}
+
+static void check_dns(struct policy_context *context)
+{
+	const struct policy *policy = context->policy;
+
+	if (policy->dns && !policy->n_resolvers && !policy->n_gateways &&
+	    !context->given[policy_key_find("network.resolver") - policy_keys])
+		policy_context_fault(context, given_mark(context, "network.dns"),
+				     "network.dns: `gateway` needs network.resolver, or an address "
+				     "in network.gateway");
+	if (!policy->dns && policy->n_resolvers)
+		policy_context_fault(context, given_mark(context, "network.resolver"),
+				     "network.resolver: can never match without `dns: gateway`");
+}
+
+static void check_listen(struct policy_context *context)
+{
+	const struct cordon_ports *listen = context->policy->listen;
+
+	for (size_t i = 1; i < context->policy->n_listen; i++)
+		for (size_t k = 0; k < i; k++)
+			if (listen[i].lo <= listen[k].hi && listen[k].lo <= listen[i].hi) {
+				policy_context_fault(context, context->listen_marks[i],
+						     "network.listen: already given at line %u",
+						     context->listen_marks[k].line);
+				break;
+			}
+}
+
 void policy_check_all(struct policy_context *context)
 {
 	check_duplicates(context);
@@ -398,4 +433,6 @@ void policy_check_all(struct policy_context *context)
 	check_denied_allow(context);
 	check_gateways(context);
 	check_allow(context);
+	check_dns(context);
+	check_listen(context);
 }

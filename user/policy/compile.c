@@ -4,8 +4,10 @@
  * same model gives the same bytes. A failure gives no image.
  */
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "cordon/decide.h"
 #include "policy/nets.h"
 #include "policy/policy.h"
 #include "util/util.h"
@@ -96,6 +98,26 @@ static void plan_count_strings(struct plan *plan)
 		plan->string_bytes += strlen(plan->roots[i].path) + 1;
 }
 
+static int ports_compare(const void *a, const void *b)
+{
+	return (int)((const struct cordon_ports *)a)->lo -
+	       (int)((const struct cordon_ports *)b)->lo;
+}
+
+/* By family; without network.resolver, port 53 of the first gateway of each. */
+static void image_fill_resolvers(struct cordon_policy *kernel, const struct policy *policy)
+{
+	for (size_t i = 0; i < policy->n_resolvers; i++)
+		kernel->resolver[policy->resolver[i].addr.v6] = policy->resolver[i];
+	for (size_t i = policy->n_gateways; !policy->n_resolvers && i--;) {
+		struct cordon_gateway *resolver = &kernel->resolver[policy->gateway[i].addr.v6];
+
+		*resolver = policy->gateway[i];
+		resolver->port = DECIDE_DNS_PORT;
+		resolver->proto = 0;
+	}
+}
+
 static void image_fill_policy(struct cordon_policy *kernel, const struct plan *plan)
 {
 	const struct policy *policy = plan->policy;
@@ -105,6 +127,12 @@ static void image_fill_policy(struct cordon_policy *kernel, const struct plan *p
 	kernel->has_nets = plan->n_nets != 0;
 	kernel->n_gateways = (__u8)policy->n_gateways;
 	memcpy(kernel->gateway, policy->gateway, policy->n_gateways * sizeof(kernel->gateway[0]));
+	kernel->dns = (__u8)policy->dns;
+	if (policy->dns)
+		image_fill_resolvers(kernel, policy);
+	kernel->n_listen = (__u8)policy->n_listen;
+	memcpy(kernel->listen, policy->listen, policy->n_listen * sizeof(kernel->listen[0]));
+	qsort(kernel->listen, policy->n_listen, sizeof(kernel->listen[0]), ports_compare);
 	for (size_t i = 0; i < plan->n_roots; i++)
 		kernel->root_flags |= (__u8)plan->roots[i].flags;
 }

@@ -23,12 +23,15 @@ struct policy_context {
 	const struct policy_options *options;
 	struct policy *policy;
 	struct conf_faults *faults;
-	bool complete;		     /* the text was read to its end */
-	bool given[POLICY_KEYS_MAX]; /* by index into policy_keys */
-	struct policy_use *uses;     /* owned */
+	bool complete;				       /* the text was read to its end */
+	bool given[POLICY_KEYS_MAX];		       /* by index into policy_keys */
+	struct conf_mark given_marks[POLICY_KEYS_MAX]; /* where, likewise */
+	struct policy_use *uses;		       /* owned */
 	size_t n_uses, uses_room;
 	struct conf_mark *allow_marks; /* of policy->allow; owned */
 	struct conf_mark gateway_marks[CORDON_GATEWAYS_MAX];
+	struct conf_mark resolver_marks[2];
+	struct conf_mark listen_marks[CORDON_LISTEN_MAX];
 	int err; /* 0 or -ENOMEM */
 };
 

@@ -82,6 +82,45 @@ static bool gateway_is_good(const struct cordon_gateway *gateway)
 	       !policy_prefix_is_metadata(&gateway->addr, policy_addr_bits(&gateway->addr));
 }
 
+static bool resolvers_are_good(const struct cordon_policy *policy)
+{
+	if (policy->dns > 1)
+		return false;
+	if (!policy->dns)
+		return bytes_are_zero(policy->resolver, sizeof(policy->resolver));
+	for (unsigned int i = 0; i < 2; i++) {
+		struct cordon_gateway resolver = policy->resolver[i];
+
+		if (bytes_are_zero(&resolver, sizeof(resolver)))
+			continue;
+		if (resolver.proto || resolver.addr.v6 != i)
+			return false;
+		resolver.proto = IPPROTO_TCP;
+		if (!gateway_is_good(&resolver))
+			return false;
+	}
+	return policy->resolver[0].port || policy->resolver[1].port;
+}
+
+/* In order, without overlaps. */
+static bool listen_is_good(const struct cordon_policy *policy)
+{
+	unsigned int before = 0;
+
+	if (policy->n_listen > CORDON_LISTEN_MAX)
+		return false;
+	for (unsigned int i = 0; i < policy->n_listen; i++) {
+		const struct cordon_ports *ports = &policy->listen[i];
+
+		if (ports->proto != IPPROTO_TCP || ports->pad || ports->lo <= before ||
+		    ports->lo > ports->hi)
+			return false;
+		before = ports->hi;
+	}
+	return bytes_are_zero(&policy->listen[policy->n_listen],
+			      (CORDON_LISTEN_MAX - policy->n_listen) * sizeof(policy->listen[0]));
+}
+
 static bool kernel_policy_is_good(const struct image *image)
 {
 	const struct cordon_policy *policy = &image->policy;
@@ -90,7 +129,7 @@ static bool kernel_policy_is_good(const struct image *image)
 	    policy->loopback > CORDON_LOOPBACK_ALLOW || policy->has_nets != (image->n_nets != 0) ||
 	    policy->n_gateways > CORDON_GATEWAYS_MAX || policy->report_allow > 1)
 		return false;
-	if (!bytes_are_zero(policy->pad, sizeof(policy->pad)) || policy->pad2 ||
+	if (policy->pad2 || !resolvers_are_good(policy) || !listen_is_good(policy) ||
 	    policy->generation || !bytes_are_zero(policy->root_filter, sizeof(policy->root_filter)))
 		return false;
 	for (unsigned int i = 0; i < policy->n_gateways; i++)

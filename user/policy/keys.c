@@ -27,7 +27,7 @@ static const struct policy_word loopback_words[] = {
 
 static const struct policy_word dns_words[] = {
 	{ "deny", 0, POLICY_ENFORCED },
-	{ "gateway", 1, POLICY_UNBUILT },
+	{ "gateway", 1, POLICY_ENFORCED },
 	{ NULL, 0, POLICY_ENFORCED },
 };
 
@@ -48,6 +48,8 @@ const char *const policy_type_names[POLICY_TYPE_COUNT] = {
 	[POLICY_TYPE_RULES] = "a list of {to, port, proto}",
 	[POLICY_TYPE_PREFIX] = "an address or prefix",
 	[POLICY_TYPE_PORT] = "a port or range of ports",
+	[POLICY_TYPE_RESOLVER] = "an address and port, or a list of two",
+	[POLICY_TYPE_LISTEN] = "a list of ports",
 	[POLICY_TYPE_ENV_NAMES] = "a list of names",
 	[POLICY_TYPE_ENV] = "a mapping of names to text",
 	[POLICY_TYPE_LABELS] = "a mapping of names to text",
@@ -121,17 +123,22 @@ const struct policy_key policy_keys[] = {
 	  .fallback = "both", .doc = "`tcp` or `udp`" },
 	{ "network.domains", POLICY_TYPE_LIST, UNBUILT_EMPTY, .fallback = "`[]`",
 	  .doc = "names that are reachable through the gateway's proxy and resolver" },
-	{ "network.dns", POLICY_TYPE_WORD, .offset = POLICY_NO_TARGET, .words = dns_words,
-	  .fallback = "`deny`",
-	  .doc = "`deny`: no resolver but what `network.allow` opens; `gateway` (not enforced by "
-		 "this version): the "
-		 "gateway's" },
+	{ "network.dns", POLICY_TYPE_WORD, TARGET(dns), .words = dns_words, .fallback = "`deny`",
+	  .doc = "`deny`: no resolver but what `network.allow` opens; `gateway`: whatever is sent "
+		 "to port 53 of any address goes to `network.resolver`" },
+	{ "network.resolver", POLICY_TYPE_RESOLVER, TARGET(resolver),
+	  .fallback = "port 53 of `network.gateway`",
+	  .doc = "the resolver of `dns: gateway`: `ADDRESS:PORT` (IPv6: `\"[ADDRESS]:PORT\"`), or "
+		 "a "
+		 "list of one IPv4 and one IPv6 address; UDP and TCP" },
 	{ "network.loopback", POLICY_TYPE_WORD, TARGET(loopback), .words = loopback_words,
 	  .fallback = "`fence`",
 	  .doc = "on loopback, reach the fence's own listeners (`fence`), nothing (`deny`) or all "
 		 "(`allow`)" },
-	{ "network.listen", POLICY_TYPE_LIST, UNBUILT_EMPTY, .fallback = "`[]`",
-	  .doc = "ports that may be bound for others to reach" },
+	{ "network.listen", POLICY_TYPE_LISTEN, TARGET(listen), .fallback = "`[]`",
+	  .doc = "TCP ports `N` or `N-M`, at most 8, at which others may connect to the fence; "
+		 "what "
+		 "else comes in from outside is dropped" },
 	{ "network.unix", POLICY_TYPE_PATHS, TARGET(unix_sockets), .path_flags = POLICY_PATH_SOCKET,
 	  .fallback = "`[]`", .doc = "unix sockets outside the fence that may be connected" },
 	{ "limits", POLICY_TYPE_MAPPING, .doc = "ceilings" },
@@ -158,6 +165,7 @@ const size_t policy_keys_n = ARRAY_SIZE(policy_keys);
 _Static_assert(ARRAY_SIZE(policy_keys) <= POLICY_KEYS_MAX,
 	       "struct policy_context notes which are given");
 _Static_assert(CORDON_GATEWAYS_MAX == 4, "said in the row of network.gateway");
+_Static_assert(CORDON_LISTEN_MAX == 8, "said in the row of network.listen");
 
 const struct policy_key *policy_key_find(const char *path)
 {

@@ -21,6 +21,8 @@ enum policy_type {
 				  KEY[].* */
 	POLICY_TYPE_PREFIX,    /* addr, prefix_bits of struct policy_allow */
 	POLICY_TYPE_PORT,      /* ports of struct policy_allow */
+	POLICY_TYPE_RESOLVER,  /* resolver, n_resolvers of struct policy */
+	POLICY_TYPE_LISTEN,    /* listen, n_listen of struct policy */
 	POLICY_TYPE_ENV_NAMES, /* struct policy_strings */
 	POLICY_TYPE_ENV,       /* struct policy_strings of NAME=value */
 	POLICY_TYPE_LABELS,    /* struct policy_strings of key=value */

@@ -46,6 +46,11 @@ struct policy {
 	struct policy_allow *allow;
 	size_t n_allow;
 	enum cordon_loopback loopback;
+	unsigned int dns;		   /* 1: gateway */
+	struct cordon_gateway resolver[2]; /* as given: n_resolvers of them, in any order; proto 0 */
+	size_t n_resolvers;
+	struct cordon_ports listen[CORDON_LISTEN_MAX]; /* as given */
+	size_t n_listen;
 	struct policy_strings unix_sockets;
 	struct policy_strings env_pass;
 	struct policy_strings env_set; /* "NAME=value" */

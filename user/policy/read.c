@@ -6,6 +6,7 @@
  */
 #define _GNU_SOURCE 1
 #include <errno.h>
+#include <netinet/in.h>
 #include <string.h>
 
 #include "policy/context.h"
@@ -161,6 +162,7 @@ static void read_entry(struct policy_context *context, const struct policy_key *
 		return;
 	}
 	context->given[key - policy_keys] = true;
+	context->given_marks[key - policy_keys] = name->mark;
 	if (key->status == POLICY_UNBUILT || (key->status == POLICY_UNBUILT_EMPTY && !empty))
 		fault_not_enforced(context, key, name->mark);
 	else if (value->kind != CONF_NODE_BAD)
@@ -413,6 +415,72 @@ static void read_gateway(struct policy_context *context, const struct policy_key
 	}
 }
 
+static void read_resolver_address(struct policy_context *context, const struct policy_key *key,
+				  const struct conf_node *value)
+{
+	const char *text = value_text(context, key, key->type, value);
+	struct policy *policy = context->policy;
+	struct cordon_gateway resolver;
+	struct error error = { "" };
+
+	if (!text || !value_is_good(context, key, value,
+				    policy_value_gateway(text, &resolver, &error), &error))
+		return;
+	for (size_t i = 0; i < policy->n_resolvers; i++)
+		if (policy->resolver[i].addr.v6 == resolver.addr.v6) {
+			policy_context_fault(context, value->mark,
+					     "%s: at most one IPv4 and one IPv6 address; one of "
+					     "this kind is already given at line %u",
+					     key->path, context->resolver_marks[i].line);
+			return;
+		}
+	resolver.proto = 0;
+	context->resolver_marks[policy->n_resolvers] = value->mark;
+	policy->resolver[policy->n_resolvers++] = resolver;
+}
+
+static void read_resolver(struct policy_context *context, const struct policy_key *key,
+			  const struct conf_node *value, void *base)
+{
+	(void)base;
+	if (value->kind != CONF_NODE_LIST)
+		read_resolver_address(context, key, value);
+	else if (value->n == 0)
+		policy_context_fault(context, value->mark, "%s: an empty list; leave it out",
+				     key->path);
+	else
+		for (size_t i = 0; i < value->n; i++)
+			read_resolver_address(context, key, value->child[i]);
+}
+
+static void read_listen(struct policy_context *context, const struct policy_key *key,
+			const struct conf_node *value, void *base)
+{
+	struct policy *policy = context->policy;
+
+	(void)base;
+	if (!value_is_list(context, key, value))
+		return;
+	for (size_t i = 0; i < value->n; i++) {
+		const struct conf_node *item = value->child[i];
+		const char *text = value_text(context, key, POLICY_TYPE_PORT, item);
+		struct cordon_ports ports = { .proto = IPPROTO_TCP };
+		struct error error = { "" };
+
+		if (!text || !value_is_good(context, key, item,
+					    policy_value_ports(text, &ports, &error), &error))
+			continue;
+		if (policy->n_listen == CORDON_LISTEN_MAX) {
+			policy_context_fault(context, item->mark,
+					     "%s: more than %d ports or ranges", key->path,
+					     CORDON_LISTEN_MAX);
+			return;
+		}
+		context->listen_marks[policy->n_listen] = item->mark;
+		policy->listen[policy->n_listen++] = ports;
+	}
+}
+
 static void allow_append(struct policy_context *context, const struct policy_rule *rule,
 			 struct conf_mark mark)
 {
@@ -584,6 +652,7 @@ static void read_value(struct policy_context *context, const struct policy_key *
 		[POLICY_TYPE_PATH] = read_path,		  [POLICY_TYPE_PATHS] = read_paths,
 		[POLICY_TYPE_GATEWAY] = read_gateway,	  [POLICY_TYPE_RULES] = read_rules,
 		[POLICY_TYPE_PREFIX] = read_prefix,	  [POLICY_TYPE_PORT] = read_port,
+		[POLICY_TYPE_RESOLVER] = read_resolver,	  [POLICY_TYPE_LISTEN] = read_listen,
 		[POLICY_TYPE_ENV_NAMES] = read_env_names, [POLICY_TYPE_ENV] = read_env,
 		[POLICY_TYPE_LABELS] = read_labels,	  [POLICY_TYPE_SCOPES] = read_scopes,
 		[POLICY_TYPE_LIST] = read_nothing,	  [POLICY_TYPE_TEXT] = read_nothing,
