@@ -26,6 +26,8 @@ enum {
 	TCP_SYN = 0x02,
 	TCP_ACK = 0x10,
 	PACKET_STRANGE = -1,
+	PROTO_ICMP = 1,
+	PROTO_ICMPV6 = 58,
 	CGROUP_DENY = 0,
 	CGROUP_ALLOW = 1,
 };
@@ -591,6 +593,19 @@ static __always_inline __u32 packet_rule(struct __sk_buff *skb, const struct fct
 	return d->rule;
 }
 
+/*
+ * A network namespace that a fence makes gets its control sockets in the fence's name: neighbour discovery and the like,
+ * which nobody inside asked for. Sockets of these protocols cannot be made in a fence.
+ */
+static __always_inline bool packet_of_kernel(struct __sk_buff *skb)
+{
+	struct bpf_sock *sk = skb->sk;
+
+	if (sk)
+		sk = bpf_sk_fullsock(sk);
+	return sk && (sk->protocol == PROTO_ICMP || sk->protocol == PROTO_ICMPV6);
+}
+
 SEC("cgroup_skb/egress")
 int net_egress(struct __sk_buff *skb)
 {
@@ -611,6 +626,7 @@ int net_egress(struct __sk_buff *skb)
 	} else {
 		d.rule = net_class(&d.addr) & DECIDE_IS_METADATA ? CORDON_RULE_NET_METADATA
 								 : CORDON_RULE_NET_DEFAULT;
+		d.silent = packet_of_kernel(skb);
 	}
 	if (decide_allows(d.rule))
 		return CGROUP_ALLOW;

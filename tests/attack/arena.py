@@ -64,10 +64,12 @@ class Listeners:
         self.log = []
         self.lock = threading.Lock()
 
-    def add(self, name, family, kind, proto, address, backlog=64):
+    def add(self, name, family, kind, proto, address, backlog=64, share=False):
         s = socket.socket(family, kind, proto)
         if family in (socket.AF_INET, socket.AF_INET6):
             s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if share:
+            s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         if family == socket.AF_INET6:
             s.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
         if kind == socket.SOCK_STREAM and proto == 0 and family in (socket.AF_INET, socket.AF_INET6):
@@ -140,13 +142,13 @@ class Arena:
 
     # --- set-up
 
-    def in_namespace(self, do):
-        """Runs do() in a thread of the outside's network namespace."""
+    def in_namespace(self, do, path=f"/run/netns/{NETNS}"):
+        """Runs do() in a thread of the outside's network namespace, or another."""
         failed = []
 
         def body():
             try:
-                fd = os.open(f"/run/netns/{NETNS}", os.O_RDONLY)
+                fd = os.open(path, os.O_RDONLY)
                 check(libc.setns(fd, 0x40000000))
                 os.close(fd)
                 do()
@@ -225,6 +227,7 @@ class Arena:
         for address in ("127.0.0.1", "127.0.0.2", "127.255.255.254"):
             add("loopback", socket.AF_INET, socket.SOCK_STREAM, 0, (address, 7000))
             add("loopback", socket.AF_INET, socket.SOCK_DGRAM, 0, (address, 7000))
+        add("loopback", socket.AF_INET, socket.SOCK_STREAM, 0, ("127.0.0.1", 7100), 64, True)
         add("loopback", socket.AF_INET6, socket.SOCK_STREAM, 0, ("::1", 7000))
         add("loopback", socket.AF_INET6, socket.SOCK_DGRAM, 0, ("::1", 7000))
         os.makedirs(HOSTDIR)
@@ -367,14 +370,14 @@ class Arena:
     def dial(self, where, host, port, kind, data):
         """
         From outside (where: peer) or from the host itself: connects, or sends a datagram, and says what came back.
-        An answer that does not come within a second does not come.
+        An answer that does not come soon does not come.
         """
         got = []
 
         def do():
             family = socket.AF_INET6 if ":" in host else socket.AF_INET
             with socket.socket(family, socket.SOCK_STREAM if kind == "tcp" else socket.SOCK_DGRAM) as s:
-                s.settimeout(1)
+                s.settimeout(0.6)
                 try:
                     s.connect((host, port))
                     s.send(data.encode())
@@ -423,6 +426,19 @@ class Arena:
         os.close(program)
         os.close(fd)
 
+    def wire_up(self, pid):
+        """Gives the network namespace of a process a way to the outside, its loopback, and a listener of the host there."""
+        def in_theirs():
+            self.listeners.add("theirs", socket.AF_INET, socket.SOCK_STREAM, 0, ("127.0.0.1", 7001))
+
+        subprocess.run(["ip", "-n", NETNS, "link", "del", "cat2"], capture_output=True)  # of the one before
+        run("ip", "-n", NETNS, "link", "add", "cat2", "type", "veth", "peer", "name", "cat3", "netns", str(pid))
+        run("ip", "-n", NETNS, "address", "add", "10.98.0.1/24", "dev", "cat2")
+        run("ip", "-n", NETNS, "link", "set", "cat2", "up")
+        run("nsenter", "-t", str(pid), "-n", "sh", "-c", "ip link set lo up && ip address add 10.98.0.2/24 dev cat3 && "
+            f"ip link set cat3 up && ip route add 10.99.0.0/24 via 10.98.0.1")
+        self.in_namespace(in_theirs, f"/proc/{pid}/ns/net")
+
     def end_nested(self):
         for path in self.nested:
             for _ in range(100):
@@ -435,8 +451,9 @@ class Arena:
 
     def make_socket(self, what, to):
         """What the executor asked for: a socket made out here, connected unless it is fresh."""
-        s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM if "udp" in what else socket.SOCK_STREAM)
-        if what != "tcp-fresh":
+        proto = {"sctp": 132, "mptcp": 262}.get(what, 0)
+        s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM if "udp" in what else socket.SOCK_STREAM, proto)
+        if what != "tcp-fresh" and not proto:
             s.connect(tuple(to))
         return s
 

@@ -23,6 +23,7 @@ libc.syscall.restype = ctypes.c_long
 LIMIT_S = 20
 
 control = None
+waited = 0.0  # for the driver, in this part
 more_pids = []
 
 
@@ -57,8 +58,11 @@ def recv_line():
 
 def ask(call, **args):
     """Has the driver do something outside. Returns its answer and the descriptors that it sent."""
+    global waited
+    begun = time.monotonic()
     send_line({"call": call, "pid": os.getpid(), **args})
     answer, fds = recv_line()
+    waited += time.monotonic() - begun
     if "error" in answer:
         raise RuntimeError(f"{call}: {answer['error']}")
     return answer, fds
@@ -94,7 +98,7 @@ def run_part(row, part, context):
     except BaseException as e:  # noqa: whatever it is, it is reported and fails the row
         result["error"] = f"{type(e).__name__}: {e}"
         result["crash"] = True
-    result["pids"] = more_pids
+    result.update(pids=more_pids, waited=waited)
     return result
 
 

@@ -42,7 +42,7 @@ def serve(where, host, listen, port=0, kind="tcp"):
             except OSError:
                 pass
 
-        server.settimeout(1.2)
+        server.settimeout(0.7)
         thread = threading.Thread(target=answer)
         thread.start()
         got, _ = inside.ask("dial", where=where, host=a.fill(host), port=server.getsockname()[1], kind=kind, data="hello")
