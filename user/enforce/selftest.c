@@ -353,7 +353,7 @@ static int try_packet(const struct arena *a)
 }
 
 /* To this socket, which anybody may bind, from one outside: the parent is asked to send. */
-static int try_receive(const struct arena *a)
+static int try_inbound(const struct arena *a)
 {
 	struct sockaddr_in sin = { .sin_family = AF_INET,
 				   .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
@@ -466,7 +466,7 @@ static int try_bpf(const struct arena *a)
 }
 
 /* A descriptor that the child could not have opened, passed to itself. */
-static int try_inbound(const struct arena *a)
+static int try_receive(const struct arena *a)
 {
 	union {
 		struct cmsghdr head;
