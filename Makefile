@@ -136,10 +136,18 @@ $(HELPERS): $(O)/tests/%: tests/%.c $(LIBS) Makefile
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP -MF $@.d $(ALL_LDFLAGS) -o $@ $< $(LINK_LIBS) $(LDLIBS)
 
+# The ledger's tests and programs: build/ledger/NAME from tests/ledger/NAME.c and store.c.
+LEDGER_TESTS := $(patsubst tests/ledger/%.c,$(O)/ledger/%,$(filter-out %/store.c,$(wildcard tests/ledger/*.c)))
+$(LEDGER_TESTS): $(O)/ledger/%: tests/ledger/%.c tests/ledger/store.c $(LEDGER_LIBS) $(O)/libutil.a Makefile
+	$(call say,TEST,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(ALL_CFLAGS) -Itests/ledger -isystem /usr/include/postgresql -MMD -MP -MF $@.d $(ALL_LDFLAGS) -o $@ $< \
+		tests/ledger/store.c $(LEDGER_LIBS) $(O)/libutil.a $(LEDGER_LDLIBS) -lcmocka
+
 FUZZ_SECONDS ?= 120
 
 .PHONY: tests
-tests: all $(UNIT) $(FUZZ) $(TOOLS) $(HELPERS)
+tests: all $(UNIT) $(FUZZ) $(TOOLS) $(HELPERS) $(LEDGER_TESTS)
 
 .PHONY: test
 test: deps ## everything that CI runs: lint, unit, fuzz smoke, VMs over the kernel matrix
@@ -149,7 +157,7 @@ test: deps ## everything that CI runs: lint, unit, fuzz smoke, VMs over the kern
 .PHONY: test-unit
 test-unit: deps ## what needs no VM: lint, unit and golden tests, fuzz smoke
 	$(Q)$(MAKE) --no-print-directory -j2 tests
-	$(Q)tests/all lint unit fuzz
+	$(Q)tests/all lint unit ledger fuzz
 
 .PHONY: test-vm
 test-vm: deps ## the integration tests in VMs
@@ -160,6 +168,10 @@ test-vm: deps ## the integration tests in VMs
 fuzz: deps $(FUZZ) ## each fuzz target for FUZZ_SECONDS (120); finds stay in build/
 	$(Q)for f in $(FUZZ); do mkdir -p $(O)/corpus/$${f##*_} && $$f -max_total_time=$(FUZZ_SECONDS) \
 		-artifact_prefix=$(O)/ $(O)/corpus/$${f##*_} tests/fuzz/corpus/$${f##*_} || exit 1; done
+
+.PHONY: prove
+prove: deps ## what is proved rather than tested: tests/prove/*
+	$(Q)tests/prove/run
 
 .PHONY: lint
 lint: deps all ## clang-format, clang-tidy, cppcheck, shellcheck, layers

@@ -98,7 +98,9 @@ bool store_make(struct store *store, bool postgres)
 	*store = (struct store){ .postgres = postgres };
 	if (postgres && !server)
 		return false;
-	strcpy(store->dir, "/tmp/cordon-ledger.XXXXXX");
+	/* In memory, unless it is durability that is tested. */
+	snprintf(store->dir, sizeof(store->dir), "%s/cordon-ledger.XXXXXX",
+		 getenv("CORDON_TEST_DIR") ? getenv("CORDON_TEST_DIR") : "/dev/shm");
 	if (!mkdtemp(store->dir))
 		die("mkdtemp", store->dir);
 	snprintf(store->path, sizeof(store->path), "%s/ledger.db", store->dir);

@@ -219,7 +219,7 @@ enum ledger_verb {
 struct ledger_answer {
 	enum ledger_code code;
 	enum ledger_state state; /* of the call afterwards; NONE when nothing is kept */
-	int64_t call;		 /* id of the call, 0 when nothing is kept */
+	int64_t call; /* id of this attempt, 0 when nothing is kept; a repeat after `failed` has another */
 	char approval[LEDGER_APPROVAL_ID_SIZE];
 	int64_t approval_expires_ns;
 	/*
@@ -284,6 +284,10 @@ void ledger_answer_clear(struct ledger_answer *answer);
  *   START  -> OK                       durable; now the request may leave. Any other code: it must not.
  *   FINISH -> OK                       done: the caller gets the result. `unavailable` here: the outcome could not be
  *                                      written; the call stays executing and FINISH may be tried again.
+ * What START allows is to be sent at once, or not at all: after half of lease_s another gateway may take the call over, and
+ * an operator may settle it. Who has not sent by then finishes it as failed. For the same reason nobody settles a call as
+ * failed while the gateway that had it may still be about to send: it has to be dead, or to have been started again.
+ *
  * What an approved call of an http tool needs: APPROVE answers EXECUTE, state executing, result the kept request, and the
  * submitter runs it and finishes it. A call of a sql tool is executed inside APPROVE: answer OK or a refusal.
  * APPROVE gives EXECUTION_REFUSED, AMOUNT_OUT_OF_RANGE etc. when facts no longer allow the call: state refused.

@@ -369,7 +369,8 @@ static int decide_call(struct batch *batch, struct op *op, const struct steps *s
 	op->code = ask(batch, op, steps, facts, false);
 	if (op->code != LEDGER_OK && op->code != LEDGER_PENDING_APPROVAL)
 		return 0;
-	op->id = op->has_row ? op->row.id : ++batch->last_call;
+	/* Each attempt has an id of its own: a late word about an earlier one finds nothing. */
+	op->id = ++batch->last_call;
 	op->executes = op->code == LEDGER_OK && op->tool->executor == LEDGER_EXECUTOR_SQL;
 	return 0;
 }
@@ -385,7 +386,9 @@ static int decide_approval(struct batch *batch, struct op *op, const struct step
 		return 0;
 	}
 	op->state = op->row.state;
-	if (strcmp(op->approval.state, "pending") != 0 || op->row.state != LEDGER_STATE_HELD)
+	if (op->row.state == LEDGER_STATE_EXPIRED)
+		op->code = LEDGER_APPROVAL_EXPIRED;
+	else if (strcmp(op->approval.state, "pending") != 0 || op->row.state != LEDGER_STATE_HELD)
 		op->code = LEDGER_APPROVAL_NOT_PENDING;
 	else if (op->kind == OP_EXPIRE && !expired)
 		op->code =
@@ -553,7 +556,7 @@ static void write_new(struct batch *batch, struct op *op)
 				 T(code), N((int64_t)op->fence), T(op->task), T(op->grant_id),
 				 T(op->scope), T(op->object), N(op->amount), N(batch->day),
 				 T(quota), T(batch->ledger->options.node), T(op->approval_id),
-				 T(op->result), N(batch->now_ns), N(op->id));
+				 T(op->result), N(batch->now_ns), N(op->id), N(op->row.id));
 	else
 		op->write =
 			STEP(batch, &batch->writes, CALL_INSERT, N(op->id), T(op->tenant),
@@ -577,7 +580,7 @@ static int settle_call(struct batch *batch, struct op *op, const struct steps *e
 	if (op->executes)
 		err = take_execution(batch, op, executed);
 	if (err || (op->executes && op->code != LEDGER_OK)) {
-		op->id = op->has_row ? op->id : 0;
+		op->id = op->has_row ? op->row.id : 0;
 		return err;
 	}
 	if (op->code == LEDGER_PENDING_APPROVAL) {
@@ -634,6 +637,8 @@ static int settle_approval(struct batch *batch, struct op *op, const struct step
 	case LEDGER_UNAVAILABLE:
 		return 0; /* still pending, if it was */
 	case LEDGER_APPROVAL_EXPIRED:
+		if (op->row.state != LEDGER_STATE_HELD)
+			return 0;
 		close_approval(batch, op, "expired");
 		return to_state(batch, op, LEDGER_STEP_EXPIRE, LEDGER_STATE_EXPIRED, op->code,
 				NULL);

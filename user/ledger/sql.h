@@ -31,9 +31,10 @@
 			" RETURNING num, epoch, beat_ns, last_call, seq, hash")                    \
 	X(GATEWAY_WRITE, "UPDATE gateways SET beat_ns = ?1, last_call = ?2, seq = ?3, hash = ?4"   \
 			 " WHERE node = ?5 AND epoch = ?6 AND seq = ?7")                           \
-	X(GATEWAY_NEW, "INSERT INTO gateways (node, num, epoch, beat_ns, last_call, seq, hash)"    \
-		       " SELECT ?1, (SELECT COALESCE(MAX(num), -1) + 1 FROM gateways), 0, 0, 0, 0, ''" \
-		       " WHERE NOT EXISTS (SELECT 1 FROM gateways WHERE node = ?2)")               \
+	X(GATEWAY_NEW,                                                                             \
+	  "INSERT INTO gateways (node, num, epoch, beat_ns, last_call, seq, hash)"                 \
+	  " SELECT ?1, (SELECT COALESCE(MAX(num), -1) + 1 FROM gateways), 0, 0, 0, 0, ''"          \
+	  " WHERE NOT EXISTS (SELECT 1 FROM gateways WHERE node = ?2)")                            \
 	X(GATEWAY_EPOCH, "UPDATE gateways SET epoch = epoch + 1, beat_ns = ?1 WHERE node = ?2")    \
 	X(GATEWAY_LATEST, "SELECT COALESCE(MAX(beat_ns), 0) FROM gateways")                        \
 	X(GATEWAY_CLOSE, "UPDATE gateways SET epoch = epoch + 1 WHERE node = ?1 AND epoch = ?2")   \
@@ -56,7 +57,8 @@
 	  "UPDATE calls SET digest = ?1, state = ?2, code = ?3, fence = ?4, task = ?5,"            \
 	  " grant_id = ?6, scope = ?7, object = ?8, amount = ?9, day = ?10, quota = ?11, node = "  \
 	  "?12,"                                                                                   \
-	  " approval = ?13, result = ?14, updated_ns = ?15 WHERE id = ?16 AND state = 'failed'")   \
+	  " approval = ?13, result = ?14, updated_ns = ?15, id = ?16 WHERE id = ?17 AND state = "  \
+	  "'failed'")                                                                              \
 	X(CALL_STEP,                                                                               \
 	  "UPDATE calls SET state = ?1, code = ?2, result = ?3, node = ?4, updated_ns = ?5"        \
 	  " WHERE id = ?6 AND state = ?7")                                                         \
