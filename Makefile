@@ -188,7 +188,9 @@ golden-update: all ## write new expectations for the golden tests; look at the d
 .PHONY: bench
 bench: deps ## instruction counts against peers, in VMs; writes build/bench.json
 	$(Q)$(MAKE) --no-print-directory all
+	$(Q)$(MAKE) --no-print-directory $(O)/ledger/bench
 	$(Q)tests/bench/run
+	$(Q)tests/bench/ledger
 
 .PHONY: demo
 demo: ## the main job: an agent with and without a fence
