@@ -1247,13 +1247,12 @@ static void test_probe_memory(void **state)
  */
 static void test_btf_malformed(void **state)
 {
-	static const char *const names[] = { "int" };
+	struct host_type wanted[] = { { .name = "int" } };
 	unsigned int words[] = {
 		0x0001eb9f, 24,	     0, 16, 16, 5, /* header */
 		1,	    1 << 24, 4, 32,	   /* "int"; its encoding is the last word */
 		0x746e6900, 0
 	};
-	uint32_t ids[1];
 	char *copy;
 	size_t n, i;
 
@@ -1261,7 +1260,7 @@ static void test_btf_malformed(void **state)
 	for (n = 0; n <= sizeof(words); n++) {
 		copy = malloc(n ? n : 1);
 		memcpy(copy, words, n);
-		btf_scan_data(copy, n, names, ids, 1);
+		btf_scan_data(copy, n, wanted, 1);
 		free(copy);
 	}
 	for (i = 0; i < ARRAY_SIZE(words); i++) {
@@ -1270,11 +1269,42 @@ static void test_btf_malformed(void **state)
 		copy = malloc(sizeof(words));
 		words[i] = 0xffffffff;
 		memcpy(copy, words, sizeof(words));
-		btf_scan_data(copy, sizeof(words), names, ids, 1);
-		assert_int_equal(ids[0], 0); /* an int is no function */
+		btf_scan_data(copy, sizeof(words), wanted, 1);
+		assert_int_equal(wanted[0].id, 0); /* an int is no function */
 		words[i] = saved;
 		free(copy);
 	}
+}
+
+/* A function before its prototype, a typedef of the same name, one that is not asked for. */
+static void test_btf_find(void **state)
+{
+	static const char strings[] = "\0open\0close";
+	struct host_type wanted[] = {
+		{ .name = "open" },
+		{ .name = "open", .is_typedef = true },
+		{ .name = "clos" },
+	};
+	struct {
+		unsigned int header[6], types[11];
+		char strings[sizeof(strings)];
+	} data = {
+		.header = { 0x0001eb9f, 24, 0, 44, 44, sizeof(strings) },
+		.types = {
+			1, 12 << 24, 2,		  /* FUNC open, of type 2 */
+			0, 13 << 24 | 1, 0, 0, 0, /* FUNC_PROTO with one argument */
+			1, 8 << 24, 0,		  /* TYPEDEF open */
+		},
+	};
+
+	(void)state;
+	memcpy(data.strings, strings, sizeof(strings));
+	assert_int_equal(btf_scan_data(&data, 24 + 44 + sizeof(strings), wanted, 3), 0);
+	assert_int_equal(wanted[0].id, 1);
+	assert_int_equal(wanted[0].nargs, 1);
+	assert_int_equal(wanted[1].id, 3);
+	assert_int_equal(wanted[1].nargs, -1);
+	assert_int_equal(wanted[2].id, 0);
 }
 
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -1327,6 +1357,7 @@ int main(void)
 		T(test_probe),
 		T(test_probe_memory),
 		T(test_btf_malformed),
+		T(test_btf_find),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Finds functions by name in the kernel's own type information, /sys/kernel/btf/vmlinux, in one pass over the file and
- * without a parsed copy: a library's index of some 150,000 types would stay in memory for nothing.
+ * Finds types by name in the kernel's own type information, /sys/kernel/btf/vmlinux, in one pass over the file and
+ * without a parsed copy: a library's index of some 150,000 types takes a tenth of a second to make, and would stay in
+ * memory for nothing.
  *
  * Privilege: none. The file is the kernel's, but every offset is checked all the same; on any doubt nothing is found.
  */
+#include "host/host.h"
 #include "host/internal.h"
 
 #include <errno.h>
@@ -91,23 +93,82 @@ static size_t type_extra(const struct btf_type *type)
 	}
 }
 
-static void match(const char *name, uint32_t id, const char *const *names, uint32_t *ret_ids,
-		  size_t n)
-{
-	size_t i;
+/* What is looked for, by the hash of its name: open addressing, at most half full. */
+#define TABLE_SIZE 512
 
-	for (i = 0; i < n; i++)
-		if (!strcmp(name, names[i]))
-			ret_ids[i] = id;
+struct table {
+	struct host_type *types;
+	uint32_t proto[TABLE_SIZE]; /* of what was found: the id of its prototype */
+	uint64_t protos[64];	    /* bits of these ids, so that most others are passed at once */
+	uint16_t entry[TABLE_SIZE]; /* index + 1; 0: free */
+};
+
+static uint32_t hash_name(const char *name)
+{
+	uint32_t hash = 2166136261U;
+
+	while (*name)
+		hash = (hash ^ (unsigned char)*name++) * 16777619U;
+	return hash ^ hash >> 16;
 }
 
-/* types[0..types_size) and strings[0..strings_size), which ends with NUL. Type ids count from 1. */
+static int table_fill(struct table *table, struct host_type *types, size_t n)
+{
+	if (n > TABLE_SIZE / 2)
+		return -E2BIG;
+	memset(table, 0, sizeof(*table));
+	table->types = types;
+	for (size_t i = 0; i < n; i++) {
+		uint32_t at = hash_name(types[i].name);
+
+		types[i].id = 0;
+		types[i].nargs = -1;
+		while (table->entry[at % TABLE_SIZE])
+			at++;
+		table->entry[at % TABLE_SIZE] = (uint16_t)(i + 1);
+	}
+	return 0;
+}
+
+static void table_match(struct table *table, const struct btf_type *type, const char *name,
+			uint32_t id)
+{
+	bool typedefs = BTF_INFO_KIND(type->info) == BTF_KIND_TYPEDEF;
+	uint32_t at = hash_name(name);
+
+	for (; table->entry[at % TABLE_SIZE]; at++) {
+		size_t i = table->entry[at % TABLE_SIZE] - 1U;
+		struct host_type *wanted = &table->types[i];
+
+		if (wanted->is_typedef == typedefs && !strcmp(name, wanted->name)) {
+			wanted->id = id;
+			table->proto[i] = typedefs ? 0 : type->type;
+			if (!typedefs)
+				table->protos[type->type / 64 % 64] |= 1ULL << type->type % 64;
+		}
+	}
+}
+
+/* The number of arguments of what has this prototype. */
+static void table_proto(struct table *table, const struct btf_type *type, uint32_t id, size_t n)
+{
+	if (!(table->protos[id / 64 % 64] & 1ULL << id % 64))
+		return;
+	for (size_t i = 0; i < n; i++)
+		if (table->proto[i] == id)
+			table->types[i].nargs = BTF_INFO_VLEN(type->info);
+}
+
+/*
+ * types[0..types_size) and strings[0..strings_size), which ends with NUL. Type ids count from 1. A function may stand
+ * before its prototype, so prototypes are looked at in a second pass.
+ */
 static int scan(const char *types, size_t types_size, const char *strings, size_t strings_size,
-		const char *const *names, uint32_t *ret_ids, size_t n)
+		struct table *table, size_t n, bool protos)
 {
 	const struct btf_type *type;
 	size_t at = 0, extra;
-	uint32_t id;
+	uint32_t id, kind;
 
 	for (id = 1; at < types_size; id++) {
 		if (types_size - at < sizeof(*type))
@@ -118,20 +179,26 @@ static int scan(const char *types, size_t types_size, const char *strings, size_
 		if (extra > types_size - at || type->name_off >= strings_size)
 			return -EBADMSG;
 		at += extra;
-		if (BTF_INFO_KIND(type->info) == BTF_KIND_FUNC)
-			match(strings + type->name_off, id, names, ret_ids, n);
+		kind = BTF_INFO_KIND(type->info);
+		if (protos && kind == BTF_KIND_FUNC_PROTO)
+			table_proto(table, type, id, n);
+		else if (!protos && (kind == BTF_KIND_FUNC || kind == BTF_KIND_TYPEDEF))
+			table_match(table, type, strings + type->name_off, id);
 	}
 	return 0;
 }
 
-int btf_scan_data(const void *data, size_t size, const char *const *names, uint32_t *ret_ids,
-		  size_t n)
+int btf_scan_data(const void *data, size_t size, struct host_type *wanted, size_t n)
 {
 	const struct btf_header *header = data;
-	const char *body = data;
+	const char *body = data, *types, *strings;
+	struct table table;
 	size_t rest;
+	int err;
 
-	memset(ret_ids, 0, n * sizeof(*ret_ids));
+	err = table_fill(&table, wanted, n);
+	if (err)
+		return err;
 	if (size < sizeof(*header) || header->magic != BTF_MAGIC || header->hdr_len > size ||
 	    header->hdr_len < sizeof(*header))
 		return -EBADMSG;
@@ -142,20 +209,23 @@ int btf_scan_data(const void *data, size_t size, const char *const *names, uint3
 	    header->str_len > rest - header->str_off || !header->str_len ||
 	    body[header->str_off + header->str_len - 1])
 		return -EBADMSG;
-	return scan(body + header->type_off, header->type_len, body + header->str_off,
-		    header->str_len, names, ret_ids, n);
+	types = body + header->type_off;
+	strings = body + header->str_off;
+	err = scan(types, header->type_len, strings, header->str_len, &table, n, false);
+	return err ? err : scan(types, header->type_len, strings, header->str_len, &table, n, true);
 }
 
-int btf_scan_kernel(const char *const *names, uint32_t *ret_ids, size_t n)
+int host_types_find(struct host_type *wanted, size_t n)
 {
 	size_t size;
 	void *data = file_map(BTF_FILE, &size);
 	int r;
 
-	memset(ret_ids, 0, n * sizeof(*ret_ids));
+	for (size_t i = 0; i < n; i++)
+		wanted[i].id = 0;
 	if (!data)
 		return errno == ENOENT ? -ENOENT : -EIO;
-	r = btf_scan_data(data, size, names, ret_ids, n);
+	r = btf_scan_data(data, size, wanted, n);
 	munmap(data, size);
 	return r;
 }

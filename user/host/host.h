@@ -8,6 +8,7 @@
 #define CORDON_HOST_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -81,6 +82,21 @@ int host_cgroup_populated(const struct host_cgroup *cgroup);
 int host_cgroup_remove(struct host_cgroup *cgroup, struct error *error);
 
 void host_cgroup_close(struct host_cgroup *cgroup); /* takes a closed or zeroed one */
+
+/* --- the kernel's types -------------------------------------------------------------------------------------- */
+
+struct host_type {
+	const char *name;
+	bool is_typedef; /* a typedef, not a function */
+	uint32_t id;	 /* found: its BTF type id; 0: it is not there */
+	int nargs;	 /* found, of a function: number of arguments */
+};
+
+/*
+ * Looks up at most 256 functions and typedefs of the kernel by name, in a few milliseconds. 0, -ENOENT when the kernel
+ * has no readable BTF, -EBADMSG when it is not understood to the end (what was found until then is valid).
+ */
+int host_types_find(struct host_type *wanted, size_t n);
 
 /* --- what this host can enforce ------------------------------------------------------------------------------- */
 

@@ -7,6 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct host_type;
+
 #define HOST_CGROUP_DIR "cordon" /* MOUNT/cordon holds the cgroups that we make */
 
 /*
@@ -27,14 +29,8 @@ bool host_mountinfo_split(char *line, char **ret_root, char **ret_point, char **
 /* How long a container engine may take to answer; tests shorten it. */
 extern unsigned int container_timeout_ms;
 
-/*
- * BTF type ids of the kernel functions names[0..n); 0 for one that is not there. 0, -ENOENT when
- * the kernel has no readable BTF, -EBADMSG when it is not understood to the end (what was found
- * until then is valid).
- */
-int btf_scan_kernel(const char *const *names, uint32_t *ret_ids, size_t n);
-int btf_scan_data(const void *data, size_t size, const char *const *names, uint32_t *ret_ids,
-		  size_t n);
+/* host_types_find() on BTF that lies in memory. */
+int btf_scan_data(const void *data, size_t size, struct host_type *wanted, size_t n);
 
 /*
  * Trials by bpf(2): 0 it works, else -errno (-EPERM mostly says nothing but that privilege is

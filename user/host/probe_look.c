@@ -80,24 +80,25 @@ static enum probe_answer answer(int btf, uint32_t id)
 
 enum { F_BPF_LSM, F_SECURITY, F_PATH, F_DIRECT, F_COUNT };
 
-static const char *const functions[F_COUNT] = {
-	[F_BPF_LSM] = "bpf_lsm_file_open",
-	[F_SECURITY] = "security_file_open",
-	[F_PATH] = "security_path_mknod",
-	[F_DIRECT] = "register_ftrace_direct",
-};
-
 static void look_functions(struct probe_facts *facts, uint32_t *ret_ids)
 {
-	int r = btf_scan_kernel(functions, ret_ids, F_COUNT);
+	struct host_type functions[F_COUNT] = {
+		[F_BPF_LSM] = { .name = "bpf_lsm_file_open" },
+		[F_SECURITY] = { .name = "security_file_open" },
+		[F_PATH] = { .name = "security_path_mknod" },
+		[F_DIRECT] = { .name = "register_ftrace_direct" },
+	};
+	int r = host_types_find(functions, F_COUNT);
 
+	for (int i = 0; i < F_COUNT; i++)
+		ret_ids[i] = functions[i].id;
 	facts->btf = r;
 	facts->bpf_lsm_hooks = answer(r, ret_ids[F_BPF_LSM]);
 	facts->security_hooks = answer(r, ret_ids[F_SECURITY]);
 	facts->path_hooks = answer(r, ret_ids[F_PATH]);
 	facts->trampolines = answer(r, ret_ids[F_DIRECT]);
 	if (facts->trampolines == PROBE_NO)
-		facts->trampolines = kallsyms_has(functions[F_DIRECT]);
+		facts->trampolines = kallsyms_has(functions[F_DIRECT].name);
 }
 
 static void look_trials(struct probe_facts *facts, const uint32_t *ids)
