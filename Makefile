@@ -64,10 +64,10 @@ $(O)/bpf/%.bpf.o: bpf/%.bpf.c Makefile
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CLANG) $(BPF_CFLAGS) -MMD -MP -c $< -o $@
 
-# The name of a skeleton is a C identifier of its own: struct cordon_bpf.
-$(O)/enforce.skel.h: $(O)/bpf/enforce.bpf.o
+# The name of a skeleton is a C identifier of its own: struct cordon_enforce.
+$(O)/%.skel.h: $(O)/bpf/%.bpf.o
 	$(call say,SKEL,$@)
-	$(Q)$(BPFTOOL) gen skeleton $< name cordon_bpf > $@
+	$(Q)$(BPFTOOL) gen skeleton $< name cordon_$* > $@
 
 # --- user space --------------------------------------------------------------------------------------------------
 
@@ -76,7 +76,7 @@ $(O)/%.o: %.c Makefile
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP -c $< -o $@
 
-$(O)/user/enforce/load.o: $(O)/enforce.skel.h
+$(O)/user/enforce/object.o: $(O)/enforce.skel.h $(O)/cgroup_only.skel.h
 
 define part_rule
 $(O)/lib$(1).a: $(call obj,$(1))

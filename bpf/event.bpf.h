@@ -2,6 +2,13 @@
 /*
  * Reporting: one numbered record a decision. The number is taken before the record is delivered, so a record that
  * finds no room leaves a hole that state.lost explains. Nothing here can change a decision.
+ *
+ * Putting a record together is more code than most decisions are, and the verifier would go through it once in each
+ * program. So it is a program of its own, that the others call by way of the kernel: they fill a request in their
+ * CPU's scratch space and hand its address to a helper which does nothing with it; the reporters are attached to that
+ * helper. Whoever else calls it cannot have the address, which is that of a map of ours. The kernel leaves out a
+ * program that it finds running on this CPU already, so there are as many reporters as requests at a time; one that
+ * nobody took is counted as lost. Where only cgroup programs can be had (CORDON_CGROUP_ONLY), each reports by itself.
  */
 #ifndef CORDON_EVENT_BPF_H
 #define CORDON_EVENT_BPF_H
@@ -11,30 +18,12 @@
 enum {
 	NAMES_SIZE = 16384, /* a power of two, for masking; holds CORDON_EVENT_NAMES_MAX */
 	NAME_MAX_BYTES = 256,
-	SCRATCH_DEPTH = 4,  /* programs that can interrupt each other on one CPU */
+	SCRATCH_DEPTH = 3,  /* requests at a time on one CPU; as many as reporters */
 	WAKE_BYTES = 16384, /* waiting for less than this wakes nobody: readers poll */
 	PATH_STEPS_MAX = 2048,
 	PF_IO_WORKER = 0x10,
+	REPORT_FLAGS = 0xc0d000, /* nothing that the helper understands */
 };
-
-struct scratch {
-	struct cordon_event event;
-	char names[NAMES_SIZE + NAME_MAX_BYTES];
-};
-
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, SCRATCH_DEPTH);
-	__type(key, __u32);
-	__type(value, struct scratch);
-} cordon_scratch SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, __u32);
-} cordon_scratch_depth SEC(".maps");
 
 /* What a hook knows of the operation; objects as addresses, they are only read through probes. */
 struct detail {
@@ -57,14 +46,42 @@ struct detail {
 	__u16 lport;
 };
 
-/* Where to append which path. */
-struct path_request {
-	const struct dentry *dentry;
-	const struct vfsmount *mnt; /* NULL: unknown, the path ends at the root of its file system */
-	__u32 depth;		    /* of the scratch space */
-	__u32 off;		    /* in its names; grows by what was appended */
-	__u32 flags;		    /* CORDON_PATH_*, returned */
+/* What is to be reported. */
+struct report {
+	struct detail detail;
+	__u32 slot;
+	__u32 busy; /* somebody on this CPU uses this scratch space */
+	__u8 verdict;
+	__u8 type;
+	__u8 taken; /* the record has its number; what becomes of it the reporter counts */
+	__u8 pad[5];
 };
+
+/* The requests of one CPU, and for each the space in which its record is put together. */
+struct reports {
+	struct report at[SCRATCH_DEPTH];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct reports);
+} cordon_reports SEC(".maps");
+
+struct scratch {
+	struct cordon_event event;
+	char names[NAMES_SIZE + NAME_MAX_BYTES];
+	struct report report; /* a copy, for the parts below */
+	__u32 path_flags;     /* CORDON_PATH_*, of the last path_append() */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, SCRATCH_DEPTH);
+	__type(key, __u32);
+	__type(value, struct scratch);
+} cordon_scratch SEC(".maps");
 
 struct path_walk {
 	struct scratch *s;
@@ -109,23 +126,22 @@ static long path_step(__u32 i, struct path_walk *w)
 	return 0;
 }
 
-/* Appends the components of a path, the last first; returns their length in bytes. Global: see settle_slot(). */
-noinline int path_append(struct path_request *r)
+/*
+ * Appends the components of a path, the last first, at `off` of the names; returns their length in bytes. mount 0:
+ * unknown, the path ends at the root of its file system. Global, like what follows: each is verified once, and not in
+ * every combination with the others. They find the scratch space by its depth.
+ */
+noinline int path_append(__u32 depth, __u32 off, __u64 dentry, __u64 mount)
 {
+	const struct vfsmount *mnt = (void *)mount;
 	struct path_walk w = {};
-	__u32 depth;
 
-	if (!r)
-		return 0;
-	depth = r->depth;
 	w.s = bpf_map_lookup_elem(&cordon_scratch, &depth);
 	if (!w.s)
 		return 0;
-	w.dentry = r->dentry;
-	w.start = w.off = r->off;
-	if (r->mnt) {
-		const struct vfsmount *mnt = r->mnt;
-
+	w.dentry = (void *)dentry;
+	w.start = w.off = off;
+	if (mnt) {
 		w.mount = (void *)mnt - bpf_core_field_offset(struct mount, mnt);
 		w.mnt_root = BPF_CORE_READ(mnt, mnt_root);
 	} else {
@@ -133,8 +149,7 @@ noinline int path_append(struct path_request *r)
 	}
 	if (bpf_loop(PATH_STEPS_MAX, path_step, &w, 0) == PATH_STEPS_MAX)
 		w.flags |= CORDON_PATH_TRUNCATED;
-	r->off = w.off;
-	r->flags = w.flags;
+	w.s->path_flags = w.flags;
 	return w.off - w.start;
 }
 
@@ -147,10 +162,6 @@ static __always_inline const struct vfsmount *mount_guess(const struct dentry *d
 	return BPF_CORE_READ(root, mnt_sb) == BPF_CORE_READ(dentry, d_sb) ? root : NULL;
 }
 
-/*
- * The parts of an event. Global, like path_append(): each is verified once, and not in every combination with the
- * others. They find the scratch space by its depth.
- */
 noinline int event_task(__u32 depth)
 {
 	struct scratch *s = bpf_map_lookup_elem(&cordon_scratch, &depth);
@@ -187,13 +198,15 @@ noinline int event_task(__u32 depth)
 }
 
 /* The object, or for one that is to be created its parent. */
-noinline int event_object(__u32 depth, struct detail *d)
+noinline int event_object(__u32 depth)
 {
 	struct scratch *s = bpf_map_lookup_elem(&cordon_scratch, &depth);
+	const struct detail *d;
 	const struct inode *inode;
 
-	if (!s || !d)
+	if (!s)
 		return 0;
+	d = &s->report.detail;
 	inode = CORE_READ_OF(d->dentry, d_inode);
 	if (!inode)
 		inode = CORE_READ_OF(d->dentry, d_parent, d_inode);
@@ -203,26 +216,25 @@ noinline int event_object(__u32 depth, struct detail *d)
 }
 
 /* The executable's path; returns its length. */
-static __always_inline __u32 event_exe(struct path_request *r)
+static __always_inline __u32 event_exe(__u32 depth, __u32 off)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct file *exe = BPF_CORE_READ(task, mm, exe_file);
 
-	r->dentry = BPF_CORE_READ(exe, f_path.dentry);
-	r->mnt = BPF_CORE_READ(exe, f_path.mnt);
-	return path_append(r);
+	return path_append(depth, off, (__u64)BPF_CORE_READ(exe, f_path.dentry),
+			   (__u64)BPF_CORE_READ(exe, f_path.mnt));
 }
 
 /* The name that a unix socket is bound to, as it is; returns its length. */
-noinline int event_unix(__u32 depth, __u32 off, struct detail *d)
+noinline int event_unix(__u32 depth, __u32 off)
 {
 	struct scratch *s = bpf_map_lookup_elem(&cordon_scratch, &depth);
 	struct unix_address *addr;
 	__u64 take;
 
-	if (!s || !d)
+	if (!s)
 		return 0;
-	addr = CORE_READ_OF(d->peer, addr);
+	addr = CORE_READ_OF(s->report.detail.peer, addr);
 	take = BPF_CORE_READ(addr, len) - 2; /* without sun_family */
 	if (!addr || !take || take > 108)
 		return 0;
@@ -236,33 +248,38 @@ noinline int event_unix(__u32 depth, __u32 off, struct detail *d)
 }
 
 /* Appends the names and notes their lengths; returns their sum. */
-noinline int event_names(__u32 depth, struct detail *d)
+noinline int event_names(__u32 depth)
 {
 	struct scratch *s = bpf_map_lookup_elem(&cordon_scratch, &depth);
-	struct path_request r = { .depth = depth };
 	struct cordon_event *e;
+	struct detail *d;
+	__u32 off = 0;
 
-	if (!s || !d)
+	if (!s)
 		return 0;
 	e = &s->event;
+	d = &s->report.detail;
 	if (d->dentry) {
-		r.dentry = d->dentry;
-		r.mnt = d->mnt ?: mount_guess(r.dentry);
-		e->path_len = path_append(&r);
-		e->path_flags = r.flags;
+		const struct vfsmount *mnt = d->mnt ?: mount_guess(d->dentry);
+
+		e->path_len = path_append(depth, off, (__u64)d->dentry, (__u64)mnt);
+		e->path_flags = s->path_flags;
+		off += e->path_len;
+		if (d->dentry2) {
+			e->path2_len = path_append(depth, off, (__u64)d->dentry2, (__u64)mnt);
+			e->path2_flags = s->path_flags;
+			off += e->path2_len;
+		}
 	}
-	if (d->dentry2) {
-		r.dentry = d->dentry2;
-		e->path2_len = path_append(&r);
-		e->path2_flags = r.flags;
+	if (!d->no_task) {
+		e->exe_len = event_exe(depth, off);
+		off += e->exe_len;
 	}
-	if (!d->no_task)
-		e->exe_len = event_exe(&r);
 	if (d->peer) {
-		e->unix_len = event_unix(depth, r.off, d);
-		r.off += e->unix_len;
+		e->unix_len = event_unix(depth, off);
+		off += e->unix_len;
 	}
-	return r.off;
+	return off;
 }
 
 static __always_inline void event_net(struct cordon_event *e, const struct detail *d)
@@ -289,7 +306,7 @@ static __always_inline void event_deliver(struct fctx *f, struct scratch *s, __u
 	__u64 flags = BPF_RB_NO_WAKEUP;
 	__u32 size = sizeof(struct cordon_event) + names;
 
-	if (!ring || size > sizeof(*s)) {
+	if (!ring || size > __builtin_offsetof(struct scratch, report)) {
 		__sync_fetch_and_add(&f->state->lost, 1);
 		return;
 	}
@@ -301,26 +318,25 @@ static __always_inline void event_deliver(struct fctx *f, struct scratch *s, __u
 	}
 }
 
-/* Numbers, fills and delivers one record. d is plain memory: this is part of settle_slot(). */
-static __always_inline void event_fill(struct fctx *f, __u32 depth, struct scratch *s,
-				       struct detail *d, __u8 verdict, __u8 type)
+/* Numbers, fills and delivers one record. */
+static __always_inline void event_fill(struct fctx *f, __u32 depth, struct scratch *s)
 {
-	__u64 seq = __sync_fetch_and_add(&f->state->seq, 1) + 1;
+	const struct detail *d = &s->report.detail;
 	struct cordon_event *e = &s->event;
 
 	__builtin_memset(e, 0, sizeof(*e));
-	e->seq = seq;
+	e->seq = __sync_fetch_and_add(&f->state->seq, 1) + 1;
 	e->mono_ns = bpf_ktime_get_ns();
 	e->lost = f->state->lost;
 	e->fence_id = f->fence->id;
 	e->generation = f->policy->generation;
 	e->mode = f->policy->mode;
 	e->count = 1;
-	e->type = type;
+	e->type = s->report.type;
 	e->op = d->op;
-	e->verdict = verdict;
+	e->verdict = s->report.verdict;
 	e->rule = d->rule;
-	e->err = verdict == CORDON_VERDICT_DENY ? d->err : 0;
+	e->err = s->report.verdict == CORDON_VERDICT_DENY ? d->err : 0;
 	e->op_flags = d->flags;
 	e->target_pid = d->target_pid;
 	if (d->family)
@@ -328,62 +344,137 @@ static __always_inline void event_fill(struct fctx *f, __u32 depth, struct scrat
 	if (!d->no_task)
 		event_task(depth);
 	if (d->dentry)
-		event_object(depth, d);
-	event_deliver(f, s, event_names(depth, d));
+		event_object(depth);
+	event_deliver(f, s, event_names(depth));
 }
 
-static __always_inline void event_report(struct fctx *f, struct detail *d, __u8 verdict, __u8 type)
+/* Puts together and delivers what the scratch space of this depth is asked to report. */
+noinline int event_report(__u32 depth)
 {
-	__u32 zero = 0, depth, *level = bpf_map_lookup_elem(&cordon_scratch_depth, &zero);
-	struct scratch *s;
+	struct scratch *s = bpf_map_lookup_elem(&cordon_scratch, &depth);
+	struct cordon_fence *fence;
+	struct fctx f = {};
+	__u32 slot;
 
-	if (!level)
+	if (!s)
+		return 0;
+	slot = s->report.slot;
+	fence = bpf_map_lookup_elem(&cordon_fences, &slot);
+	if (!fence || !fence_load(&f, slot, fence->id))
+		return 0;
+	event_fill(&f, depth, s);
+	return 1;
+}
+
+/* Takes a request, unless another reporter has. */
+static __always_inline void report_take(struct report *r, __u32 depth)
+{
+	struct scratch *s = bpf_map_lookup_elem(&cordon_scratch, &depth);
+
+	if (!s || r->taken)
 		return;
-	depth = __sync_fetch_and_add(level, 1);
-	s = bpf_map_lookup_elem(&cordon_scratch, &depth);
-	if (s) {
-		event_fill(f, depth, s, d, verdict, type);
-	} else {
-		__sync_fetch_and_add(&f->state->seq, 1);
-		count_fault(f->state, CORDON_FAULT_SCRATCH);
-		__sync_fetch_and_add(&f->state->lost, 1);
+	s->report = *r;
+	r->taken = event_report(depth);
+}
+
+/* The flags say which request, its address proves that it is one. */
+static __always_inline int report_serve(__u64 address, __u64 flags)
+{
+	__u32 zero = 0, depth = flags - REPORT_FLAGS;
+	struct reports *reports;
+
+	if (flags - REPORT_FLAGS >= SCRATCH_DEPTH)
+		return 0;
+	reports = bpf_map_lookup_elem(&cordon_reports, &zero);
+	if (reports && (__u64)&reports->at[depth] == address)
+		report_take(&reports->at[depth], depth);
+	return 0;
+}
+
+#define REPORTER(name)                                              \
+	SEC("fentry/bpf_strtoul")                                   \
+	int BPF_PROG(name, const char *buf, __u64 len, __u64 flags) \
+	{                                                           \
+		return report_serve((__u64)buf, flags);             \
 	}
-	__sync_fetch_and_add(level, -1);
+
+REPORTER(event_report0)
+REPORTER(event_report1)
+REPORTER(event_report2)
+
+/* Has the request reported; the helper itself finds its flags wrong and does nothing. */
+static __always_inline void report_call(struct report *r, __u32 depth)
+{
+#ifdef CORDON_CGROUP_ONLY
+	report_take(r, depth);
+#else
+	unsigned long none;
+
+	bpf_strtoul((const char *)r, sizeof(*r), REPORT_FLAGS + depth, &none);
+#endif
+}
+
+/* Takes a free request of this CPU; NULL when all are in use. */
+static __always_inline struct report *report_claim(__u32 *ret_depth)
+{
+	__u32 zero = 0;
+	struct reports *reports = bpf_map_lookup_elem(&cordon_reports, &zero);
+
+	if (!reports)
+		return NULL;
+#pragma unroll
+	for (int i = 0; i < SCRATCH_DEPTH; i++)
+		if (!__sync_val_compare_and_swap(&reports->at[i].busy, 0, 1)) {
+			*ret_depth = i;
+			return &reports->at[i];
+		}
+	return NULL;
+}
+
+/* Reports a decision; false when no reporter took it. */
+static __always_inline bool report(__u32 slot, const struct detail *d, __u8 verdict, __u8 type)
+{
+	__u32 depth;
+	struct report *r = report_claim(&depth);
+	bool taken;
+
+	if (!r)
+		return false;
+	r->detail = *d;
+	r->slot = slot;
+	r->verdict = verdict;
+	r->type = type;
+	r->taken = 0;
+	report_call(r, depth);
+	taken = *(volatile __u8 *)&r->taken;
+	*(volatile __u32 *)&r->busy = 0;
+	return taken;
 }
 
 /*
- * Turns the rule that decided into the answer: counts it, reports it, and says whether the operation is denied (1) or
- * goes on (0). A global function: verified once, not at each of its calls, so it takes nothing but plain memory.
+ * Turns the rule that decided into the return value of a hook, 0 or -errno: counts and reports it. The values are
+ * constants, because newer verifiers want to see the range. Not a global function: what lies in the caller's stack
+ * they would follow twice.
  */
-noinline int settle_slot(__u32 slot, struct detail *d, __u32 type)
+static noinline int settle(const struct fctx *f, const struct detail *d, __u32 type)
 {
-	struct cordon_fence *fence = bpf_map_lookup_elem(&cordon_fences, &slot);
 	__u8 verdict = CORDON_VERDICT_DENY;
-	struct fctx f = {};
+	bool allowed = decide_allows(d->rule);
 
-	if (!d || !fence || !fence_load(&f, slot, fence->id))
-		return 1;
-	if (decide_allows(d->rule)) {
-		verdict = CORDON_VERDICT_ALLOW;
-		__sync_fetch_and_add(&f.state->allowed, 1);
-	} else {
-		if (f.policy->mode == CORDON_MODE_AUDIT && !decide_always(d->rule))
-			verdict = CORDON_VERDICT_WOULD_DENY;
-		__sync_fetch_and_add(&f.state->denied, 1);
-	}
-	if (!d->silent)
-		event_report(&f, d, verdict, type);
-	return verdict == CORDON_VERDICT_DENY;
-}
-
-/* The same, as the return value of a hook: 0 or -errno. Constants, because newer verifiers want to see the range. */
-static __always_inline int settle(struct fctx *f, struct detail *d, __u32 type)
-{
 	/* What is allowed is reported when it opens a way out, not for each use of it. */
-	if (decide_allows(d->rule) &&
-	    (d->silent || d->op != CORDON_OP_CONNECT || !f->policy->report_allow))
+	if (allowed && (d->silent || d->op != CORDON_OP_CONNECT || !f->policy->report_allow))
 		return 0;
-	if (!settle_slot(f->slot, d, type))
+	if (allowed)
+		verdict = CORDON_VERDICT_ALLOW;
+	else if (f->policy->mode == CORDON_MODE_AUDIT && !decide_always(d->rule))
+		verdict = CORDON_VERDICT_WOULD_DENY;
+	__sync_fetch_and_add(allowed ? &f->state->allowed : &f->state->denied, 1);
+	if (!d->silent && !report(f->slot, d, verdict, type)) {
+		__sync_fetch_and_add(&f->state->seq, 1);
+		count_fault(f->state, CORDON_FAULT_REPORT);
+		__sync_fetch_and_add(&f->state->lost, 1);
+	}
+	if (verdict != CORDON_VERDICT_DENY)
 		return 0;
 	if (d->err == ERR_ROFS)
 		return -ERR_ROFS;

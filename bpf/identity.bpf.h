@@ -15,23 +15,31 @@
 enum { STORAGE_ELEMS_MAX = 16 };
 
 /*
- * Arguments of the searches, which are global functions: verified once, not at each of their calls, they take plain
- * memory and no pointers that the verifier would have to track.
+ * The searches are global functions: verified once, not at each of their calls. They take and return plain numbers;
+ * what lies in the caller's stack, newer verifiers follow through every call.
  */
-struct mark_search {
-	const struct task_struct *task;
-	struct cordon_task mark; /* the result */
-};
+enum { MARK_SLOT_BITS = 8 };
 
-struct cgroup_search {
-	struct cgroup *cgroup;
-};
+_Static_assert(CORDON_FENCES_MAX <= 1 << MARK_SLOT_BITS, "a mark fits into a number");
+
+#define MARK_NONE 0ULL
+#define MARK_UNKNOWN (~0ULL)
+
+static __always_inline __u64 mark_fence_id(__u64 mark)
+{
+	return mark >> MARK_SLOT_BITS;
+}
+
+static __always_inline __u32 mark_slot(__u64 mark)
+{
+	return mark & ((1 << MARK_SLOT_BITS) - 1);
+}
 
 /*
  * bpf_task_storage_get() may fail for a task that has the mark: up to 6.1, and for tracing programs later still, it
  * gives up when this CPU is inside another storage operation. That must not make a fenced task look free, so the
- * list that it would have searched is searched by hand. Returns 1 and fills search->mark, 0 when there is no mark, -1
- * when it cannot be told.
+ * list that it would have searched is searched by hand. Returns the mark as one number (fence ids are times in
+ * microseconds, far below 2^56), MARK_NONE, or MARK_UNKNOWN when it cannot be told.
  */
 struct mark_walk {
 	struct hlist_node *node;
@@ -59,18 +67,16 @@ static long mark_step(__u32 i, struct mark_walk *w)
 	return 0;
 }
 
-noinline int task_mark_search(struct mark_search *search)
+noinline __u64 task_mark_search(__u64 address)
 {
 	struct mark_walk w = { .map_id = ((struct bpf_map *)&cordon_tasks)->id, .found = -1 };
-	const struct task_struct *task;
+	const struct task_struct *task = (void *)address;
 
-	if (!search)
-		return -1;
-	task = search->task;
 	w.node = BPF_CORE_READ(task, bpf_storage, list.first);
 	bpf_loop(STORAGE_ELEMS_MAX, mark_step, &w, 0);
-	search->mark = w.mark;
-	return w.found;
+	if (w.found <= 0)
+		return w.found ? MARK_UNKNOWN : MARK_NONE;
+	return w.mark.fence_id << MARK_SLOT_BITS | w.mark.slot;
 }
 
 struct cgroup_walk {
@@ -96,22 +102,17 @@ static long cgroup_step(__u32 i, struct cgroup_walk *w)
 }
 
 /* The slot of the fence that a cgroup, or one above it, belongs to; -1 for none. */
-noinline int cgroup_slot_search(struct cgroup_search *search)
+noinline int cgroup_slot_search(__u64 address)
 {
-	struct cgroup_walk w = { .slot = -1 };
+	struct cgroup_walk w = { .cgroup = (void *)address, .slot = -1 };
 
-	if (!search)
-		return -1;
-	w.cgroup = search->cgroup;
 	bpf_loop(CORDON_CGROUP_DEPTH_MAX, cgroup_step, &w, 0);
 	return w.slot;
 }
 
 static __always_inline int cgroup_slot(struct cgroup *cgroup)
 {
-	struct cgroup_search search = { .cgroup = cgroup };
-
-	return cgroup_slot_search(&search);
+	return cgroup_slot_search((__u64)cgroup);
 }
 
 /* Is the current task still below the cgroup of its fence? */
@@ -129,26 +130,29 @@ enum fence_answer {
 static noinline enum fence_answer fence_of_marked(struct task_struct *leader, struct fctx *f)
 {
 	struct cordon_task *task = bpf_task_storage_get(&cordon_tasks, leader, 0, 0);
-	struct mark_search search = { .task = leader };
+	__u64 fence_id;
+	__u32 slot;
 
 	f->task = task;
-	if (!task) {
-		int found = task_mark_search(&search);
+	if (task) {
+		slot = task->slot;
+		fence_id = task->fence_id;
+	} else {
+		struct task_struct *current = (void *)bpf_get_current_task();
+		__u64 mark = task_mark_search((__u64)BPF_CORE_READ(current, group_leader));
 
-		if (!found)
+		if (mark == MARK_NONE)
 			return UNFENCED;
-		if (found < 0) {
+		if (mark == MARK_UNKNOWN) {
 			if (cgroup_slot(BPF_CORE_READ(leader, cgroups, dfl_cgrp)) < 0)
 				return UNFENCED;
 			branch_barrier();
 			return BROKEN;
 		}
-		if (fence_load(f, search.mark.slot, search.mark.fence_id))
-			return FENCED;
-		branch_barrier();
-		return BROKEN;
+		slot = mark_slot(mark);
+		fence_id = mark_fence_id(mark);
 	}
-	if (fence_load(f, task->slot, task->fence_id))
+	if (fence_load(f, slot, fence_id))
 		return FENCED;
 	branch_barrier();
 	return BROKEN;
@@ -167,9 +171,9 @@ static __always_inline enum fence_answer fence_of_current(struct fctx *f)
 /* Is a task outside the fence with this id? Takes an address that is only read through probes. */
 static __always_inline bool task_outside(const struct task_struct *task, __u64 fence_id)
 {
-	struct mark_search search = { .task = BPF_CORE_READ(task, group_leader) };
+	__u64 mark = task_mark_search((__u64)BPF_CORE_READ(task, group_leader));
 
-	return task_mark_search(&search) != 1 || search.mark.fence_id != fence_id;
+	return mark == MARK_NONE || mark == MARK_UNKNOWN || mark_fence_id(mark) != fence_id;
 }
 
 /* Begins a hook: passes on a denial, leaves at once outside fences, denies where the fence cannot be asked. */
@@ -205,7 +209,8 @@ bool cordon_enter_failed;
 /* Marks a task for the fence of its cgroup, if that is fenced. False when it is and could not be marked. */
 static __always_inline bool task_enter(struct task_struct *task, struct cgroup *cgroup)
 {
-	int found = cgroup_slot(cgroup);
+	/* Its own address, as a number that a global function takes. */
+	int found = cgroup_slot(BPF_CORE_READ(cgroup, self.cgroup));
 	__u32 slot = found;
 	struct cordon_fence *fence;
 

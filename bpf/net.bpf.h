@@ -32,8 +32,12 @@ enum {
 	CGROUP_ALLOW = 1,
 };
 
-/* Set by the loader: LSM programs are not there, cgroup programs report for them. */
-const volatile bool cordon_degraded = false;
+/* LSM programs are not there, cgroup programs report for them. */
+#ifdef CORDON_CGROUP_ONLY
+static const bool cordon_degraded = true;
+#else
+static const bool cordon_degraded = false;
+#endif
 
 /* Global for the same reason as net_rule(). */
 noinline int net_class(struct cordon_addr *a)

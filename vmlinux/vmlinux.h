@@ -31,6 +31,7 @@ struct kernfs_node {
 };
 
 struct cgroup_subsys_state {
+	struct cgroup *cgroup;
 	struct cgroup_subsys_state *parent;
 };
 

@@ -8,7 +8,9 @@
  * arguments; of several rows for one hook exactly one must fit. optional: 1, the kernel may lack the hook, because an
  * older one (named in the comment) does its work; 2, attached only while a fence needs it (enforce_demand()).
  * C(program, attach_type) - cgroup programs, attached to each fence's cgroup.
- * T(program, tracepoint) - BTF tracepoints, through which tasks enter; and entries of kernel functions.
+ * T(program, tracepoint) - BTF tracepoints, through which tasks enter.
+ * E(program, function) - attached to the entry of a kernel function: the reporters (bpf/event.bpf.h), and who connects
+ *   over unix sockets (bpf/peer.bpf.h).
  */
 #ifndef CORDON_HOOKS_H
 #define CORDON_HOOKS_H
@@ -82,9 +84,22 @@
 	C(net_ingress, CGROUP_INET_INGRESS)           \
 	C(peer_syn, CGROUP_SOCK_OPS)
 
+#define CORDON_ENTRY_HOOKS(E)         \
+	E(event_report0, bpf_strtoul) \
+	E(event_report1, bpf_strtoul) \
+	E(event_report2, bpf_strtoul) \
+	E(peer_unix, security_unix_stream_connect)
+
+/* I(program, iterator) - run by the loader, attached to nothing. */
+#define CORDON_ITERATORS(I)            \
+	I(fence_mark_all, task)        \
+	I(fence_unmark_all, task)      \
+	I(fence_resolve, task_file)    \
+	I(fence_find_files, task_file) \
+	I(fence_find_maps, task_vma)
+
 #define CORDON_TRACE_HOOKS(T)                    \
 	T(fence_attach_task, cgroup_attach_task) \
-	T(fence_newtask, task_newtask)           \
-	T(peer_unix, security_unix_stream_connect) /* on its entry */
+	T(fence_newtask, task_newtask)
 
 #endif

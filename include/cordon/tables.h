@@ -142,12 +142,12 @@
  * S(ENUM, name, doc) - why something could not be done or reported; counted per fence in the
  * kernel.
  */
-#define CORDON_FAULTS(S)                                                                     \
-	S(RING_FULL, "ring_full", "the ring buffer had no room for an event")                \
-	S(SCRATCH, "scratch", "event scratch space was in use")                              \
-	S(INHERIT, "inherit", "a new task could not be given its fence; it was not created") \
-	S(ENTER, "enter", "a task that entered the cgroup could not be marked")              \
-	S(WALK_BOUND, "walk_bound", "a path was deeper than the bound; denied")              \
+#define CORDON_FAULTS(S)                                                                           \
+	S(RING_FULL, "ring_full", "the ring buffer had no room for an event")                      \
+	S(REPORT, "report", "the program that writes events did not run, or its space was in use") \
+	S(INHERIT, "inherit", "a new task could not be given its fence; it was not created")       \
+	S(ENTER, "enter", "a task that entered the cgroup could not be marked")                    \
+	S(WALK_BOUND, "walk_bound", "a path was deeper than the bound; denied")                    \
 	S(SOCKET_MARK, "socket_mark", "a socket could not be marked; it was not created")
 
 /*

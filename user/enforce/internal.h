@@ -18,14 +18,7 @@ enum enforce_map { ENFORCE_MAPS(ENFORCE_X) ENFORCE_MAP_COUNT };
 
 /* The programs that are run or attached by their pins. */
 #define CORDON_X(program, type) ENFORCE_PROG_##program,
-enum enforce_prog {
-	CORDON_CGROUP_HOOKS(CORDON_X) ENFORCE_PROG_fence_mark_all,
-	ENFORCE_PROG_fence_unmark_all,
-	ENFORCE_PROG_fence_resolve,
-	ENFORCE_PROG_fence_find_files,
-	ENFORCE_PROG_fence_find_maps,
-	ENFORCE_PROG_COUNT
-};
+enum enforce_prog { CORDON_CGROUP_HOOKS(CORDON_X) CORDON_ITERATORS(CORDON_X) ENFORCE_PROG_COUNT };
 #undef CORDON_X
 
 /* What is pinned last, and says what the pins are. */
@@ -60,7 +53,6 @@ struct enforce_fence {
 
 /* load.c: loads, attaches and pins everything, in a child process. Removes what it pinned when it fails. */
 int enforce_load(const struct enforce_meta *meta, struct error *error);
-uint64_t enforce_build(void);
 const char *enforce_prog_name(enum enforce_prog prog);
 int enforce_prog_attach_type(enum enforce_prog prog); /* of the cgroup programs */
 

@@ -1,23 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Loading: opens the object, chooses for every hook how it is attached, loads, attaches and pins - all rows of
- * include/cordon/hooks.h or none. Runs as root in a child of its own, because parsing the kernel's BTF costs tens of
- * megabytes; the parent works with the pins. On failure everything that was pinned is removed again and the reason
- * goes to the parent through a pipe.
+ * Loading: chooses for every hook how it is attached, loads, attaches and pins - all rows of include/cordon/hooks.h or
+ * none. The verifier needs most of the time, and takes one program a caller: so there are as many threads as
+ * processors, each takes the next program, the largest first, and attaches it too. Runs as root in a child of its own,
+ * because the BTF that libbpf reads costs tens of megabytes; the parent works with the pins. On failure everything that
+ * was pinned is removed again and the reason goes to the parent through a pipe.
  */
 #include <bpf/bpf.h>
-#include <bpf/btf.h>
-#include <bpf/libbpf.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <string.h>
-#include <sys/resource.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 
 #include "cordon/hooks.h"
-#include "enforce.skel.h"
 #include "enforce/internal.h"
+#include "enforce/object.h"
+
+enum { THREADS_MAX = 16 };
 
 /* A row of CORDON_LSM_HOOKS. */
 struct lsm_row {
@@ -35,9 +37,34 @@ static const struct lsm_row lsm_rows[] = {
 #undef CORDON_X
 };
 
-static const char *const trace_rows[] = {
-#define CORDON_X(program, tracepoint) #program,
+enum { LSM_ROWS = ARRAY_SIZE(lsm_rows) };
+
+/* What needs a type of the kernel's to be loaded; "pin" says that it is attached, to the whole host, and pinned. */
+static const struct trace_row {
+	const char *program;
+	const char *type; /* of the kernel's */
+	bool is_typedef;
+	bool pin;
+} trace_rows[] = {
+#define CORDON_X(program, tracepoint) { #program, "btf_trace_" #tracepoint, true, true },
 	CORDON_TRACE_HOOKS(CORDON_X)
+#undef CORDON_X
+#define CORDON_X(program, function) { #program, #function, false, true },
+		CORDON_ENTRY_HOOKS(CORDON_X)
+#undef CORDON_X
+#define CORDON_X(program, iterator) { #program, "bpf_iter_" #iterator, false, false },
+			CORDON_ITERATORS(CORDON_X)
+#undef CORDON_X
+};
+
+enum { TRACE_ROWS = ARRAY_SIZE(trace_rows) };
+
+static const struct cgroup_row {
+	const char *program;
+	enum bpf_attach_type attach_type;
+} cgroup_rows[] = {
+#define CORDON_X(program, type) { #program, BPF_##type },
+	CORDON_CGROUP_HOOKS(CORDON_X)
 #undef CORDON_X
 };
 
@@ -45,13 +72,8 @@ const char *enforce_prog_name(enum enforce_prog prog)
 {
 	static const char *const names[] = {
 #define CORDON_X(program, type) #program,
-		CORDON_CGROUP_HOOKS(CORDON_X)
+		CORDON_CGROUP_HOOKS(CORDON_X) CORDON_ITERATORS(CORDON_X)
 #undef CORDON_X
-			"fence_mark_all",
-		"fence_unmark_all",
-		"fence_resolve",
-		"fence_find_files",
-		"fence_find_maps",
 	};
 
 	return names[prog];
@@ -59,73 +81,89 @@ const char *enforce_prog_name(enum enforce_prog prog)
 
 int enforce_prog_attach_type(enum enforce_prog prog)
 {
-	static const int types[] = {
-#define CORDON_X(program, type) BPF_##type,
-		CORDON_CGROUP_HOOKS(CORDON_X)
-#undef CORDON_X
-	};
-
-	return types[prog];
+	return cgroup_rows[prog].attach_type;
 }
 
-/* FNV-1a over the object: tells one build from another, nothing more. */
-uint64_t enforce_build(void)
-{
-	uint64_t hash = 0xcbf29ce484222325;
-	size_t size;
-	const unsigned char *p = cordon_bpf__elf_bytes(&size);
+/* --- choosing ----------------------------------------------------------------------------------------------- */
 
-	for (size_t i = 0; i < size; i++)
-		hash = (hash ^ p[i]) * 0x100000001b3;
-	return hash;
+static int find_program(struct object *object, const char *name, struct object_program **ret,
+			struct error *error)
+{
+	*ret = object_find(object, name);
+	return *ret ? 0 : error_set(error, ENOENT, "program %s is not in the object", name);
 }
 
-/* Number of arguments of a kernel function, or -ENOENT. */
-static int function_nargs(const struct btf *btf, const char *name)
+/* The kernel's types that programs are attached to: those of lsm_rows, then those of trace_rows. */
+static int look_up(struct host_type *types, char (*names)[128], const struct enforce_meta *meta,
+		   struct error *error)
 {
-	int id = btf__find_by_name_kind(btf, name, BTF_KIND_FUNC);
-	const struct btf_type *t;
+	int err;
 
-	if (id < 0)
-		return -ENOENT;
-	t = btf__type_by_id(btf, btf__type_by_id(btf, id)->type);
-	return btf_vlen(t);
-}
-
-/* Chooses for one row: sets how the program is loaded, or that it is not. */
-static int choose_row(const struct lsm_row *row, struct bpf_object *object, const struct btf *btf,
-		      const struct enforce_meta *meta, struct error *error)
-{
-	struct bpf_program *program = bpf_object__find_program_by_name(object, row->program);
-	char function[128];
-	int nargs;
-
-	if (!program)
-		return error_set(error, ENOENT, "program %s is not in the object", row->program);
-	snprintf(function, sizeof(function), "%s%s", meta->fmod_ret ? "security_" : "bpf_lsm_",
-		 meta->fmod_ret ? row->security : row->hook);
-	nargs = function_nargs(btf, function);
-	if (meta->degraded || nargs != row->nargs) {
-		bpf_program__set_autoload(program, false);
-		return 0;
+	for (size_t i = 0; i < LSM_ROWS; i++) {
+		snprintf(names[i], sizeof(names[i]), "%s%s",
+			 meta->fmod_ret ? "security_" : "bpf_lsm_",
+			 meta->fmod_ret ? lsm_rows[i].security : lsm_rows[i].hook);
+		types[i].name = names[i];
 	}
-	if (!meta->fmod_ret)
-		return 0;
-	bpf_program__set_type(program, BPF_PROG_TYPE_TRACING);
-	bpf_program__set_expected_attach_type(program, BPF_MODIFY_RETURN);
-	return bpf_program__set_attach_target(program, 0, function);
+	for (size_t i = 0; i < TRACE_ROWS; i++) {
+		types[LSM_ROWS + i].name = trace_rows[i].type;
+		types[LSM_ROWS + i].is_typedef = trace_rows[i].is_typedef;
+	}
+	err = host_types_find(types, LSM_ROWS + TRACE_ROWS);
+	if (err)
+		return error_set(error, ENOTSUP,
+				 "/sys/kernel/btf/vmlinux cannot be read (%s); use a kernel with "
+				 "CONFIG_DEBUG_INFO_BTF",
+				 strerror(-err));
+	return 0;
+}
+
+static int choose_lsm(struct object *object, const struct enforce_meta *meta,
+		      const struct lsm_row *row, const struct host_type *type, struct error *error)
+{
+	struct object_program *program;
+	int err = find_program(object, row->program, &program, error);
+
+	if (err)
+		return err;
+	program->wanted = !meta->degraded && type->id && type->nargs == row->nargs;
+	program->attach_btf_id = type->id;
+	if (meta->fmod_ret) {
+		program->type = BPF_PROG_TYPE_TRACING;
+		program->attach_type = BPF_MODIFY_RETURN;
+	}
+	return 0;
+}
+
+static int choose_trace(struct object *object, const struct enforce_meta *meta,
+			const struct trace_row *row, const struct host_type *type,
+			struct error *error)
+{
+	struct object_program *program;
+	int err = find_program(object, row->program, &program, error);
+
+	if (err)
+		return err;
+	program->attach_btf_id = type->id;
+	/* A degraded fence has no marks to set, but its programs are pinned all the same: there is one set of pins. */
+	program->wanted = !meta->degraded || !row->pin;
+	if (program->wanted && !type->id)
+		return error_set(error, ENOTSUP,
+				 "this kernel has no %s for %s; use a kernel of the tested list, "
+				 "or --degraded",
+				 row->type, row->program);
+	return 0;
 }
 
 /* Every hook must have got exactly one program, optional ones at most one. */
-static int check_rows(const struct bpf_object *object, struct error *error)
+static int check_rows(struct object *object, struct error *error)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(lsm_rows); i++) {
+	for (size_t i = 0; i < LSM_ROWS; i++) {
 		int n = 0;
 
-		for (size_t j = 0; j < ARRAY_SIZE(lsm_rows); j++)
+		for (size_t j = 0; j < LSM_ROWS; j++)
 			if (!strcmp(lsm_rows[i].hook, lsm_rows[j].hook))
-				n += bpf_program__autoload(bpf_object__find_program_by_name(
-					object, lsm_rows[j].program));
+				n += object_find(object, lsm_rows[j].program)->wanted;
 		if (n != 1 && !(n == 0 && lsm_rows[i].optional == HOOK_OPTIONAL))
 			return error_set(
 				error, ENOTSUP,
@@ -137,48 +175,33 @@ static int check_rows(const struct bpf_object *object, struct error *error)
 	return 0;
 }
 
-static int choose(struct bpf_object *object, const struct enforce_meta *meta, struct error *error)
+static int choose(struct object *object, const struct enforce_meta *meta, struct error *error)
 {
-	struct btf *btf = btf__load_vmlinux_btf();
-	int err = 0;
+	struct host_type types[LSM_ROWS + TRACE_ROWS] = { 0 };
+	char names[LSM_ROWS][128];
+	int err = look_up(types, names, meta, error);
 
-	if (!btf)
-		return error_set(error, ENOTSUP,
-				 "/sys/kernel/btf/vmlinux cannot be read; use a kernel with "
-				 "CONFIG_DEBUG_INFO_BTF");
-	for (size_t i = 0; !err && i < ARRAY_SIZE(lsm_rows); i++)
-		err = choose_row(&lsm_rows[i], object, btf, meta, error);
-	for (size_t i = 0; !err && meta->degraded && i < ARRAY_SIZE(trace_rows); i++)
-		bpf_program__set_autoload(bpf_object__find_program_by_name(object, trace_rows[i]),
-					  false);
-	btf__free(btf);
-	return err ? err : meta->degraded ? 0 : check_rows(object, error);
+	for (size_t i = 0; !err && i < LSM_ROWS; i++)
+		err = choose_lsm(object, meta, &lsm_rows[i], &types[i], error);
+	for (size_t i = 0; !err && i < TRACE_ROWS; i++)
+		err = choose_trace(object, meta, &trace_rows[i], &types[LSM_ROWS + i], error);
+	for (size_t i = 0; !err && i < ARRAY_SIZE(cgroup_rows); i++) {
+		struct object_program *program;
+
+		err = find_program(object, cgroup_rows[i].program, &program, error);
+		if (!err)
+			program->attach_type = cgroup_rows[i].attach_type;
+	}
+	return err || meta->degraded ? err : check_rows(object, error);
 }
+
+/* --- loading, by several threads ---------------------------------------------------------------------------- */
 
 static int pin_path(char *path, size_t size, const char *kind, const char *name)
 {
 	return snprintf(path, size, "%s/%s%s", ENFORCE_PIN_DIR, kind, name) < (int)size
 		       ? 0
 		       : -ENAMETOOLONG;
-}
-
-/* Attaches one program everywhere (LSM, tracepoint) and pins the link. */
-static int attach_pin(struct bpf_object *object, const char *name, struct error *error)
-{
-	struct bpf_program *program = bpf_object__find_program_by_name(object, name);
-	struct bpf_link *link;
-	char path[256];
-	int err;
-
-	if (!bpf_program__autoload(program))
-		return 0;
-	link = bpf_program__attach(program);
-	if (!link)
-		return error_set(error, errno, "cannot attach %s: %s", name, strerror(errno));
-	pin_path(path, sizeof(path), "link_", name);
-	err = bpf_link__pin(link, path);
-	bpf_link__destroy(link);
-	return err ? error_set(error, -err, "cannot pin %s: %s", path, strerror(-err)) : 0;
 }
 
 static int pin_fd(int fd, const char *kind, const char *name, struct error *error)
@@ -191,7 +214,102 @@ static int pin_fd(int fd, const char *kind, const char *name, struct error *erro
 	return 0;
 }
 
-static int pin_maps_progs(struct bpf_object *object, struct error *error)
+/* Attaches one program everywhere (LSM, function, tracepoint) and pins the link. */
+static int attach_pin(const struct object_program *program, int fd, struct error *error)
+{
+	_cleanup_close_ int link = bpf_link_create(fd, 0, program->attach_type, NULL);
+
+	if (link < 0)
+		return error_set(error, errno, "cannot attach %s: %s", program->name,
+				 strerror(errno));
+	return pin_fd(link, "link_", program->name, error);
+}
+
+/* Is the program itself pinned, for others to run or attach it? All else is attached here. */
+static bool pinned_itself(const struct object_program *program)
+{
+	for (int i = 0; i < ENFORCE_PROG_COUNT; i++)
+		if (!strcmp(program->name, enforce_prog_name(i)))
+			return true;
+	for (size_t i = 0; i < LSM_ROWS; i++)
+		if (lsm_rows[i].optional == HOOK_ON_DEMAND &&
+		    !strcmp(program->name, lsm_rows[i].program))
+			return true;
+	return false;
+}
+
+static int load_one(const struct object_program *program, struct error *error)
+{
+	_cleanup_close_ int fd = object_load(program, error);
+
+	if (fd < 0)
+		return fd;
+	if (pinned_itself(program))
+		return pin_fd(fd, "prog_", program->name, error);
+	return attach_pin(program, fd, error);
+}
+
+/* What the threads share: who takes which program, and the first failure. */
+struct queue {
+	const struct object_program *programs[OBJECT_PROGRAMS_MAX];
+	size_t n;
+	atomic_size_t next;
+	atomic_int err;
+	pthread_mutex_t lock; /* of error */
+	struct error *error;
+};
+
+static void *load_some(void *context)
+{
+	struct queue *queue = context;
+	size_t i;
+
+	while (!queue->err && (i = queue->next++) < queue->n) {
+		struct error error = { "" };
+		int err = load_one(queue->programs[i], &error);
+
+		if (!err)
+			continue;
+		pthread_mutex_lock(&queue->lock);
+		if (!queue->err)
+			error_set(queue->error, -err, "%s", error.text);
+		queue->err = err;
+		pthread_mutex_unlock(&queue->lock);
+	}
+	return NULL;
+}
+
+static int larger_first(const void *a, const void *b)
+{
+	const struct object_program *const *x = a, *const *y = b;
+
+	return ((*x)->n_insns < (*y)->n_insns) - ((*x)->n_insns > (*y)->n_insns);
+}
+
+static int load_all(const struct object *object, struct error *error)
+{
+	struct queue queue = { .lock = PTHREAD_MUTEX_INITIALIZER, .error = error };
+	pthread_t threads[THREADS_MAX];
+	cpu_set_t cpus;
+	int n, started;
+
+	for (size_t i = 0; i < object->n_programs; i++)
+		if (object->programs[i].wanted)
+			queue.programs[queue.n++] = &object->programs[i];
+	qsort(queue.programs, queue.n, sizeof(queue.programs[0]), larger_first);
+	n = sched_getaffinity(0, sizeof(cpus), &cpus) ? 1 : CPU_COUNT(&cpus);
+	for (started = 0; started < n - 1 && started < THREADS_MAX; started++)
+		if (pthread_create(&threads[started], NULL, load_some, &queue))
+			break; /* those that there are do it, too */
+	load_some(&queue);
+	while (started)
+		pthread_join(threads[--started], NULL);
+	return queue.err;
+}
+
+/* --- the whole ---------------------------------------------------------------------------------------------- */
+
+static int pin_maps(const struct object *object, struct error *error)
 {
 	static const char *const maps[] = {
 #define ENFORCE_X(name) "cordon_" #name,
@@ -201,18 +319,7 @@ static int pin_maps_progs(struct bpf_object *object, struct error *error)
 	int err = 0;
 
 	for (size_t i = 0; !err && i < ARRAY_SIZE(maps); i++)
-		err = pin_fd(bpf_object__find_map_fd_by_name(object, maps[i]), "", maps[i], error);
-	for (int i = 0; !err && i < ENFORCE_PROG_COUNT; i++)
-		err = pin_fd(bpf_program__fd(bpf_object__find_program_by_name(
-				     object, enforce_prog_name(i))),
-			     "prog_", enforce_prog_name(i), error);
-	for (size_t i = 0; !err && i < ARRAY_SIZE(lsm_rows); i++) {
-		struct bpf_program *program =
-			bpf_object__find_program_by_name(object, lsm_rows[i].program);
-
-		if (lsm_rows[i].optional == HOOK_ON_DEMAND && bpf_program__autoload(program))
-			err = pin_fd(bpf_program__fd(program), "prog_", lsm_rows[i].program, error);
-	}
+		err = pin_fd(object_map_fd(object, maps[i]), "", maps[i], error);
 	return err;
 }
 
@@ -229,48 +336,23 @@ static int pin_meta(const struct enforce_meta *meta, struct error *error)
 	return pin_fd(fd, "", "cordon_meta", error);
 }
 
-/* libbpf's last complaint is the best cause there is for a refused program. */
-static char last_warning[400];
-
-static int keep_warning(enum libbpf_print_level level, const char *format, va_list args)
-{
-	if (getenv("CORDON_LIBBPF_DEBUG"))
-		return vfprintf(stderr, format, args);
-	if (level == LIBBPF_WARN && !last_warning[0]) {
-		vsnprintf(last_warning, sizeof(last_warning), format, args);
-		last_warning[strcspn(last_warning, "\n")] = '\0';
-	}
-	return 0;
-}
-
 static int load_here(const struct enforce_meta *meta, struct error *error)
 {
-	struct cordon_bpf *skel;
-	int err;
+	struct object object;
+	int err = object_open(meta->degraded, &object, error);
 
-	LIBBPF_OPTS(bpf_object_open_opts, opts,
-		    .kernel_log_level = getenv("CORDON_LIBBPF_DEBUG") ? 4 : 0);
-
-	libbpf_set_print(keep_warning);
-	skel = cordon_bpf__open_opts(&opts);
-	if (!skel)
-		return error_set(error, errno, "cannot open the BPF object: %s", strerror(errno));
-	skel->rodata->cordon_degraded = meta->degraded;
-	err = choose(skel->obj, meta, error);
-	if (!err) {
-		err = cordon_bpf__load(skel);
-		if (err)
-			error_set(error, -err, "the kernel refused a program (%s): %s",
-				  strerror(-err), last_warning);
-	}
 	if (!err)
-		err = pin_maps_progs(skel->obj, error);
-	for (size_t i = 0; !err && !meta->degraded && i < ARRAY_SIZE(trace_rows); i++)
-		err = attach_pin(skel->obj, trace_rows[i], error);
-	for (size_t i = 0; !err && !meta->degraded && i < ARRAY_SIZE(lsm_rows); i++)
-		if (lsm_rows[i].optional != HOOK_ON_DEMAND)
-			err = attach_pin(skel->obj, lsm_rows[i].program, error);
-	return err ? err : pin_meta(meta, error);
+		err = choose(&object, meta, error);
+	if (!err)
+		err = object_prepare(&object, error);
+	if (!err)
+		err = pin_maps(&object, error);
+	if (!err)
+		err = load_all(&object, error);
+	if (!err)
+		err = pin_meta(meta, error);
+	object_close(&object);
+	return err;
 }
 
 int enforce_load(const struct enforce_meta *meta, struct error *error)

@@ -15,6 +15,7 @@
 #include <sys/stat.h>
 
 #include "enforce/internal.h"
+#include "enforce/object.h"
 
 int enforce_lock(struct error *error)
 {
@@ -282,7 +283,7 @@ int enforce_open(const struct host_report *report, bool degraded, struct enforce
 		.abi = CORDON_ABI_VERSION,
 		.degraded = degraded,
 		.fmod_ret = !degraded && report->use_fmod_ret,
-		.build = enforce_build(),
+		.build = object_build(),
 	};
 	_cleanup_close_ int lock = enforce_lock(error);
 	struct enforce *enforce;

@@ -7,10 +7,12 @@
  * grew: another cause of the same error is not taken for Cordon. Where several programs could give the denial, the
  * attempt is one that only the program in question refuses. Anything else fails the self-test.
  *
- * Not provable this way: cgroup/sock_create, recvmsg and getpeername, for which the kernel is asked what is attached; fence_bprm_check, a second
- * line that has nothing to do while the first holds; file_create_as and file_uring_creds, which only overlayfs and a
- * working io_uring reach (attack rows F-32 and F-27 do). Programs that are attached on demand are proved for the fences
- * that need them. net_sctp_bind_connect is for sockets that a fence cannot make.
+ * Each denial is reported, too, or the reporters do not fire. Not provable this way: cgroup/sock_create, recvmsg and
+ * getpeername, for which the kernel is asked what is attached; the programs at the entry of functions, for which their
+ * pins are looked at; fence_bprm_check, a second line that has nothing to do while the first holds; file_create_as and
+ * file_uring_creds, which only overlayfs and a working io_uring reach (attack rows F-32 and F-27 do).
+ * net_sctp_bind_connect is for sockets that a fence cannot make. Programs that are attached on demand are proved for the
+ * fences that need them.
  */
 #include <arpa/inet.h>
 #include <bpf/bpf.h>
@@ -868,6 +870,37 @@ static int check_attached(struct enforce_fence *fence, struct error *error)
 	return 0;
 }
 
+/* These deny nothing, so only their pins can be looked at; a reporter that is missing is missed under load only. */
+static int check_entry_hooks(struct error *error)
+{
+	static const char *const names[] = {
+#define CORDON_X(program, function) #program,
+		CORDON_ENTRY_HOOKS(CORDON_X)
+#undef CORDON_X
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		char path[256];
+
+		snprintf(path, sizeof(path), ENFORCE_PIN_DIR "/link_%s", names[i]);
+		if (access(path, F_OK))
+			return error_set(error, EXFULL, "self-test: %s is not attached", names[i]);
+	}
+	return 0;
+}
+
+/* What was denied was also reported. */
+static int check_reported(struct enforce_fence *fence, struct error *error)
+{
+	const struct cordon_state *state = enforce_fence_state(fence);
+
+	if (__atomic_load_n(&state->faults[CORDON_FAULT_REPORT], __ATOMIC_RELAXED))
+		return error_set(
+			error, EXFULL,
+			"self-test: a denial was not reported: event_report0 does not fire");
+	return 0;
+}
+
 /* The probe fence is made; makes the arena and runs both children. */
 static int selftest_in(struct enforce_fence *fence, unsigned int needs, unsigned int *ret_probes,
 		       struct error *error)
@@ -892,6 +925,8 @@ static int selftest_in(struct enforce_fence *fence, unsigned int needs, unsigned
 	arena_drop(&arena);
 	if (!err)
 		err = judge(outcome, fence->info.degraded, needs, ret_probes, error);
+	if (!err)
+		err = check_reported(fence, error);
 	munmap(outcome, sizeof(*outcome));
 	return err;
 }
@@ -907,6 +942,8 @@ int enforce_fence_selftest(struct enforce_fence *fence, unsigned int *ret_probes
 	char path[4200];
 	int err = check_attached(fence, error);
 
+	if (!err && !fence->info.degraded)
+		err = check_entry_hooks(error);
 	if (err)
 		return err;
 	snprintf(path, sizeof(path), "%s/cordon-selftest", fence->cgroup->path);
