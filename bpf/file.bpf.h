@@ -604,12 +604,12 @@ static __always_inline bool ring_acts_outside(const struct file *file, __u64 fen
 static __always_inline bool found_begin(const struct task_struct *task, struct fctx *f,
 					struct cordon_found *found)
 {
-	struct mark_search search = { .task = BPF_CORE_READ(task, group_leader) };
+	__u64 mark = task_mark_search((__u64)BPF_CORE_READ(task, group_leader));
 
-	if (task_mark_search(&search) != 1 ||
-	    !fence_load(f, search.mark.slot, search.mark.fence_id) || !f->fence->descriptors)
+	if (!mark_known(mark) || !fence_load(f, mark_slot(mark), mark_fence_id(mark)) ||
+	    !f->fence->descriptors)
 		return false;
-	found->fence_id = search.mark.fence_id;
+	found->fence_id = mark_fence_id(mark);
 	found->pid = BPF_CORE_READ(task, tgid);
 	return true;
 }

@@ -25,6 +25,11 @@ _Static_assert(CORDON_FENCES_MAX <= 1 << MARK_SLOT_BITS, "a mark fits into a num
 #define MARK_NONE 0ULL
 #define MARK_UNKNOWN (~0ULL)
 
+static __always_inline bool mark_known(__u64 mark)
+{
+	return mark != MARK_NONE && mark != MARK_UNKNOWN;
+}
+
 static __always_inline __u64 mark_fence_id(__u64 mark)
 {
 	return mark >> MARK_SLOT_BITS;
@@ -173,7 +178,7 @@ static __always_inline bool task_outside(const struct task_struct *task, __u64 f
 {
 	__u64 mark = task_mark_search((__u64)BPF_CORE_READ(task, group_leader));
 
-	return mark == MARK_NONE || mark == MARK_UNKNOWN || mark_fence_id(mark) != fence_id;
+	return !mark_known(mark) || mark_fence_id(mark) != fence_id;
 }
 
 /* Begins a hook: passes on a denial, leaves at once outside fences, denies where the fence cannot be asked. */

@@ -305,7 +305,7 @@ def leftovers():
         left += [f"{RUN}/{n}" for n in os.listdir(RUN) if n != "lock"]
     with open("/proc/self/mountinfo", encoding="utf-8") as f:
         left += [line.strip() for line in f if "cordon-selftest" in line]
-    # The kernel frees programs a moment after their last user.
-    if not left and wait_for(lambda: not programs_loaded(), 10) is False:
+    # The kernel drops programs some seconds after their pins.
+    if not left and wait_for(lambda: not programs_loaded(), 30) is False:
         left.append(f"programs {programs_loaded()}")
     return left

@@ -12,10 +12,14 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 
 #include "enforce/internal.h"
 #include "enforce/object.h"
+
+enum { PINS_MAX = 512 }; /* links in one directory whose release may be left to others */
 
 int enforce_lock(struct error *error)
 {
@@ -45,19 +49,70 @@ int enforce_run_path(char *path, size_t size, uint64_t fence_id)
 	return n < (int)size ? 0 : -ENAMETOOLONG;
 }
 
-/* Unlinks everything in a directory of bpffs, not below it, and the directory. */
-static void pins_remove(const char *dir)
+/*
+ * Lets go of links whose pins are gone. The kernel detaches a program when the last descriptor of its link is closed,
+ * and takes a grace period of up to an eighth of a second for each, one after the other (6.1). Nobody has to wait for
+ * that: a process of its own inherits these descriptors, and nothing else, and ends. Where it cannot be made, they are
+ * closed here.
+ */
+static void links_release(const int *fds, size_t n)
 {
+	pid_t pid = n ? fork() : -1;
+
+	if (!pid) {
+		int keep = 0;
+
+		for (size_t i = 0; i < n; i++)
+			keep = fds[i] > keep ? fds[i] : keep;
+		for (int fd = 0; fd < keep; fd++) {
+			size_t i = 0;
+
+			while (i < n && fds[i] != fd)
+				i++;
+			if (i == n)
+				close(fd);
+		}
+		close_range(keep + 1, ~0U, 0);
+		if (!fork()) {
+			setsid();
+			prctl(PR_SET_NAME, "cordon-unload");
+		}
+		_exit(0);
+	}
+	if (pid > 0)
+		waitpid(pid, NULL, 0);
+	for (size_t i = 0; i < n; i++)
+		close(fds[i]);
+}
+
+/*
+ * Unlinks everything in a directory of bpffs, not below it, and the directory. later: what was attached may stay so for
+ * some seconds.
+ */
+static void pins_remove(const char *dir, bool later)
+{
+	int links[PINS_MAX];
 	DIR *d = opendir(dir);
 	struct dirent *entry;
+	size_t n = 0;
 
 	if (!d)
 		return;
-	while ((entry = readdir(d)))
-		if (entry->d_name[0] != '.')
-			unlinkat(dirfd(d), entry->d_name, 0);
+	while ((entry = readdir(d))) {
+		char path[512];
+
+		if (entry->d_name[0] == '.')
+			continue;
+		snprintf(path, sizeof(path), "%s/%s", dir, entry->d_name);
+		if (later && n < PINS_MAX && !strncmp(entry->d_name, "link_", 5)) {
+			links[n] = bpf_obj_get(path);
+			n += links[n] >= 0;
+		}
+		unlinkat(dirfd(d), entry->d_name, 0);
+	}
 	closedir(d);
 	rmdir(dir);
+	links_release(links, n);
 }
 
 static int pin_open(const char *kind, const char *name)
@@ -144,7 +199,7 @@ void enforce_slot_free(struct enforce *enforce, uint32_t slot)
 		return;
 	bpf_map_delete_elem(enforce->map[ENFORCE_MAP_cgroups], &fence.cgroup_id);
 	snprintf(path, sizeof(path), ENFORCE_PIN_DIR "/fence_%llu", (unsigned long long)fence.id);
-	pins_remove(path);
+	pins_remove(path, false);
 	bpf_map_update_elem(enforce->map[ENFORCE_MAP_fences], &slot, &none, BPF_ANY);
 	for (uint32_t tag = 2 * slot; tag < 2 * slot + 2; tag++)
 		bpf_map_update_elem(enforce->map[ENFORCE_MAP_policies], &tag, &no_policy, BPF_ANY);
@@ -236,7 +291,7 @@ static int node_load(struct enforce *enforce, const struct enforce_meta *meta, s
 {
 	int err;
 
-	pins_remove(ENFORCE_PIN_DIR);
+	pins_remove(ENFORCE_PIN_DIR, true);
 	if (mkdir(ENFORCE_PIN_DIR, 0700))
 		return error_set(error, errno,
 				 "cannot make " ENFORCE_PIN_DIR
@@ -249,7 +304,7 @@ static int node_load(struct enforce *enforce, const struct enforce_meta *meta, s
 			error_set(error, -err, "cannot open what was pinned: %s", strerror(-err));
 	}
 	if (err)
-		pins_remove(ENFORCE_PIN_DIR);
+		pins_remove(ENFORCE_PIN_DIR, true);
 	return err;
 }
 
@@ -314,7 +369,7 @@ void enforce_close(struct enforce *enforce)
 		return;
 	lock = enforce_lock(NULL);
 	if (lock >= 0 && !node_reclaim(enforce))
-		pins_remove(ENFORCE_PIN_DIR);
+		pins_remove(ENFORCE_PIN_DIR, true);
 	else if (lock >= 0)
 		enforce_demand_drop(enforce);
 	node_close(enforce);
