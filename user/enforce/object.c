@@ -14,9 +14,11 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "cgroup_only.skel.h"
 #include "enforce.skel.h"
+#include "enforce/types.h"
 
 enum { LOG_SIZE = 16 << 20 }; /* of the verifier, for a program that is refused */
 
@@ -154,17 +156,26 @@ int object_open(bool cgroup_only, struct object *ret_object, struct error *error
 {
 	struct bpf_program *bpf;
 	const void *data;
+	char types[64];
 	size_t size;
 	int err;
 
+	LIBBPF_OPTS(bpf_object_open_opts, opts);
+
 	memset(ret_object, 0, sizeof(*ret_object));
+	ret_object->types_fd = memfd_create("cordon-types", MFD_CLOEXEC);
+	if (ret_object->types_fd < 0)
+		return error_set(error, errno, "memfd_create: %s", strerror(errno));
+	snprintf(types, sizeof(types), "/proc/self/fd/%d", ret_object->types_fd);
+	if (!getenv("CORDON_ALL_TYPES")) /* for the test that compares */
+		opts.btf_custom_path = types;
 	libbpf_set_print(on_libbpf);
 	err = handler_register(error);
 	if (err)
 		return err;
 	data = cgroup_only ? cordon_cgroup_only__elf_bytes(&size)
 			   : cordon_enforce__elf_bytes(&size);
-	ret_object->bpf = bpf_object__open_mem(data, size, NULL);
+	ret_object->bpf = bpf_object__open_mem(data, size, &opts);
 	if (!ret_object->bpf)
 		return error_set(error, errno, "cannot open the BPF object: %s (%s)",
 				 strerror(errno), first_warning);
@@ -188,6 +199,9 @@ int object_prepare(struct object *object, struct error *error)
 
 	for (bpf = next(object, NULL); bpf; bpf = next(object, bpf))
 		bpf_program__set_autoload(bpf, object_find(object, bpf_program__name(bpf))->wanted);
+	err = types_extract(bpf_object__btf(object->bpf), object->types_fd, error);
+	if (err)
+		return err;
 	preparing = object;
 	err = bpf_object__load(object->bpf);
 	preparing = NULL;
@@ -257,5 +271,7 @@ void object_close(struct object *object)
 		free(object->programs[i].functions);
 	}
 	bpf_object__close(object->bpf);
+	if (object->types_fd > 0)
+		close(object->types_fd);
 	memset(object, 0, sizeof(*object));
 }

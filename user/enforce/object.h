@@ -37,6 +37,7 @@ struct object_program {
 
 struct object {
 	struct bpf_object *bpf;
+	int types_fd; /* the kernel's types, for libbpf */
 	struct object_program programs[OBJECT_PROGRAMS_MAX];
 	size_t n_programs;
 };
@@ -49,7 +50,7 @@ int object_open(bool cgroup_only, struct object *ret_object, struct error *error
 
 struct object_program *object_find(struct object *object, const char *name); /* NULL: none */
 
-/* Makes the maps and fills in the programs that are wanted. Root; costs tens of megabytes of memory. */
+/* Makes the maps and fills in the programs that are wanted. Root. */
 int object_prepare(struct object *object, struct error *error);
 
 int object_map_fd(const struct object *object,

@@ -19,7 +19,7 @@
 
 #include "util/util.h"
 
-#define BTF_FILE "/sys/kernel/btf/vmlinux"
+#define BTF_DIR "/sys/kernel/btf"
 #define BTF_SIZE_MAX (256u << 20)
 
 /* Copies the file into pages of their own, which munmap gives back at once. */
@@ -55,8 +55,17 @@ static void *file_map(const char *path, size_t *ret_size)
 	return p != MAP_FAILED ? p : file_read(fd, *ret_size);
 }
 
+void *host_types_map(const char *name, size_t *ret_size)
+{
+	char path[256];
+
+	if (snprintf(path, sizeof(path), BTF_DIR "/%s", name) >= (int)sizeof(path))
+		return NULL;
+	return file_map(path, ret_size);
+}
+
 /* Bytes that follow a type's header, by its kind; SIZE_MAX for an unknown kind, behind which nothing can be read. */
-static size_t type_extra(const struct btf_type *type)
+size_t host_type_extra(const struct btf_type *type)
 {
 	size_t n = BTF_INFO_VLEN(type->info);
 
@@ -175,7 +184,7 @@ static int scan(const char *types, size_t types_size, const char *strings, size_
 			return -EBADMSG;
 		type = (const void *)(types + at);
 		at += sizeof(*type);
-		extra = type_extra(type);
+		extra = host_type_extra(type);
 		if (extra > types_size - at || type->name_off >= strings_size)
 			return -EBADMSG;
 		at += extra;
@@ -218,7 +227,7 @@ int btf_scan_data(const void *data, size_t size, struct host_type *wanted, size_
 int host_types_find(struct host_type *wanted, size_t n)
 {
 	size_t size;
-	void *data = file_map(BTF_FILE, &size);
+	void *data = host_types_map("vmlinux", &size);
 	int r;
 
 	for (size_t i = 0; i < n; i++)

@@ -98,6 +98,16 @@ struct host_type {
  */
 int host_types_find(struct host_type *wanted, size_t n);
 
+/*
+ * The type information of the kernel ("vmlinux") or of one of its modules, as it is: to be given back by munmap(2). NULL
+ * with errno set when there is none.
+ */
+void *host_types_map(const char *name, size_t *ret_size);
+
+/* Bytes that follow a type's header in it, by its kind; SIZE_MAX for an unknown kind, behind which nothing can be read. */
+struct btf_type;
+size_t host_type_extra(const struct btf_type *type);
+
 /* --- what this host can enforce ------------------------------------------------------------------------------- */
 
 /* In the order of the doctor's table: the first lack is the one to begin with. */

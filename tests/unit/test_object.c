@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The object as the loader prepares it: by the few types that types.c copies out of the kernel's, each program must
+ * come out as it does by all of them, instruction for instruction. Runs on this host and on each kernel of the matrix;
+ * needs root and bpf(2), is skipped elsewhere.
+ */
+#include <errno.h>
+#include <linux/bpf.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include <cmocka.h>
+
+#include "enforce/object.h"
+
+static int prepare(struct object *object, bool cgroup_only, bool all_types)
+{
+	struct error error = { "" };
+	int err;
+
+	if (all_types)
+		setenv("CORDON_ALL_TYPES", "1", 1);
+	err = object_open(cgroup_only, object, &error);
+	unsetenv("CORDON_ALL_TYPES");
+	if (!err)
+		err = object_prepare(object, &error);
+	if (err)
+		print_message("%s\n", error.text);
+	return err;
+}
+
+/* A map's descriptor, which differs from load to load. */
+static bool names_map(const struct bpf_insn *insn)
+{
+	return insn->code == (BPF_LD | BPF_IMM | BPF_DW) &&
+	       (insn->src_reg == BPF_PSEUDO_MAP_FD || insn->src_reg == BPF_PSEUDO_MAP_VALUE);
+}
+
+static void assert_same(const struct object_program *a, const struct object_program *b)
+{
+	assert_string_equal(a->name, b->name);
+	assert_int_equal(a->n_insns, b->n_insns);
+	assert_true(a->n_insns > 2);
+	for (size_t i = 0; i < a->n_insns; i++) {
+		struct bpf_insn x = a->insns[i], y = b->insns[i];
+
+		if (names_map(&x) && names_map(&y))
+			x.imm = y.imm = 0;
+		if (!memcmp(&x, &y, sizeof(x)))
+			continue;
+		fail_msg("%s: instruction %zu is %02x %d %d, by all types %02x %d %d", a->name, i,
+			 x.code, x.off, x.imm, y.code, y.off, y.imm);
+	}
+}
+
+static void compare(bool cgroup_only)
+{
+	struct object few, all;
+	int err = prepare(&few, cgroup_only, false);
+
+	if (err == -EPERM || err == -EACCES || err == -ENOSYS) {
+		object_close(&few);
+		skip();
+	}
+	assert_int_equal(err, 0);
+	assert_int_equal(prepare(&all, cgroup_only, true), 0);
+	assert_int_equal(few.n_programs, all.n_programs);
+	assert_true(few.n_programs > 40);
+	for (size_t i = 0; i < few.n_programs; i++)
+		assert_same(&few.programs[i], &all.programs[i]);
+	object_close(&few);
+	object_close(&all);
+}
+
+static void test_enforce(void **state)
+{
+	(void)state;
+	compare(false);
+}
+
+static void test_cgroup_only(void **state)
+{
+	(void)state;
+	compare(true);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_enforce),
+		cmocka_unit_test(test_cgroup_only),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
