@@ -302,7 +302,9 @@ def leftovers():
     if os.path.exists(f"{CGROUPS}/cordon"):
         left.append(f"{CGROUPS}/cordon: {os.listdir(f'{CGROUPS}/cordon')}")
     if os.path.exists(RUN):
-        left += [f"{RUN}/{n}" for n in os.listdir(RUN) if n != "lock"]
+        left += [f"{RUN}/{n}" for n in os.listdir(RUN) if n not in ("lock", "identity")]
+        if os.path.exists(f"{RUN}/identity"):  # the directory stays, empty
+            left += [f"{RUN}/identity/{n}" for n in os.listdir(f"{RUN}/identity")]
     with open("/proc/self/mountinfo", encoding="utf-8") as f:
         left += [line.strip() for line in f if "cordon-selftest" in line]
     # The kernel drops programs some seconds after their pins.

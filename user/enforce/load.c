@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Loading: chooses for every hook how it is attached, loads, attaches and pins - all rows of include/cordon/hooks.h or
- * none. The verifier needs most of the time, and takes one program a caller: so there are as many threads as
+ * none. The verifier needs most of the time, and takes one program a caller: so there are about as many threads as
  * processors, each takes the next program, the largest first, and attaches it too. Runs as root in a child of its own,
  * because the BTF that libbpf reads costs tens of megabytes; the parent works with the pins. On failure everything that
  * was pinned is removed again and the reason goes to the parent through a pipe.
@@ -19,7 +19,10 @@
 #include "enforce/internal.h"
 #include "enforce/object.h"
 
-enum { THREADS_MAX = 16 };
+enum {
+	THREADS_MAX = 16,
+	THREADS_MORE = 2, /* than processors: attaching waits for grace periods now and then */
+};
 
 /* A row of CORDON_LSM_HOOKS. */
 struct lsm_row {
@@ -297,7 +300,7 @@ static int load_all(const struct object *object, struct error *error)
 		if (object->programs[i].wanted)
 			queue.programs[queue.n++] = &object->programs[i];
 	qsort(queue.programs, queue.n, sizeof(queue.programs[0]), larger_first);
-	n = sched_getaffinity(0, sizeof(cpus), &cpus) ? 1 : CPU_COUNT(&cpus);
+	n = (sched_getaffinity(0, sizeof(cpus), &cpus) ? 1 : CPU_COUNT(&cpus)) + THREADS_MORE;
 	for (started = 0; started < n - 1 && started < THREADS_MAX; started++)
 		if (pthread_create(&threads[started], NULL, load_some, &queue))
 			break; /* those that there are do it, too */

@@ -109,6 +109,7 @@ struct table {
 	struct host_type *types;
 	uint32_t proto[TABLE_SIZE]; /* of what was found: the id of its prototype */
 	uint64_t protos[64];	    /* bits of these ids, so that most others are passed at once */
+	uint64_t begins[64];	    /* and of the beginnings of the names */
 	uint16_t entry[TABLE_SIZE]; /* index + 1; 0: free */
 };
 
@@ -121,6 +122,21 @@ static uint32_t hash_name(const char *name)
 	return hash ^ hash >> 16;
 }
 
+/* A bit of 4096 for the first eight bytes of a name, of which `left` may be read. */
+static uint32_t begin_bit(const char *name, size_t left)
+{
+	uint64_t begin = 0;
+
+	if (left >= sizeof(begin))
+		memcpy(&begin, name, sizeof(begin));
+	if (left < sizeof(begin) ||
+	    ((begin - 0x0101010101010101ULL) & ~begin & 0x8080808080808080ULL)) {
+		begin = 0;
+		memcpy(&begin, name, strnlen(name, left < sizeof(begin) ? left : sizeof(begin)));
+	}
+	return (uint32_t)(begin * 0x9e3779b97f4a7c15ULL >> 52);
+}
+
 static int table_fill(struct table *table, struct host_type *types, size_t n)
 {
 	if (n > TABLE_SIZE / 2)
@@ -129,7 +145,9 @@ static int table_fill(struct table *table, struct host_type *types, size_t n)
 	table->types = types;
 	for (size_t i = 0; i < n; i++) {
 		uint32_t at = hash_name(types[i].name);
+		uint32_t bit = begin_bit(types[i].name, strlen(types[i].name));
 
+		table->begins[bit / 64] |= 1ULL << bit % 64;
 		types[i].id = 0;
 		types[i].nargs = -1;
 		while (table->entry[at % TABLE_SIZE])
@@ -140,11 +158,14 @@ static int table_fill(struct table *table, struct host_type *types, size_t n)
 }
 
 static void table_match(struct table *table, const struct btf_type *type, const char *name,
-			uint32_t id)
+			size_t left, uint32_t id)
 {
 	bool typedefs = BTF_INFO_KIND(type->info) == BTF_KIND_TYPEDEF;
-	uint32_t at = hash_name(name);
+	uint32_t bit = begin_bit(name, left), at;
 
+	if (!(table->begins[bit / 64] & 1ULL << bit % 64))
+		return;
+	at = hash_name(name);
 	for (; table->entry[at % TABLE_SIZE]; at++) {
 		size_t i = table->entry[at % TABLE_SIZE] - 1U;
 		struct host_type *wanted = &table->types[i];
@@ -192,7 +213,8 @@ static int scan(const char *types, size_t types_size, const char *strings, size_
 		if (protos && kind == BTF_KIND_FUNC_PROTO)
 			table_proto(table, type, id, n);
 		else if (!protos && (kind == BTF_KIND_FUNC || kind == BTF_KIND_TYPEDEF))
-			table_match(table, type, strings + type->name_off, id);
+			table_match(table, type, strings + type->name_off,
+				    strings_size - type->name_off, id);
 	}
 	return 0;
 }
