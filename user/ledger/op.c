@@ -372,6 +372,8 @@ static int decide_call(struct batch *batch, struct op *op, const struct steps *s
 	/* Each attempt has an id of its own: a late word about an earlier one finds nothing. */
 	op->id = ++batch->last_call;
 	op->executes = op->code == LEDGER_OK && op->tool->executor == LEDGER_EXECUTOR_SQL;
+	/* At once: other calls of this round, for other objects, are decided before this one is executed. */
+	hold(op, 1);
 	return 0;
 }
 
@@ -581,6 +583,7 @@ static int settle_call(struct batch *batch, struct op *op, const struct steps *e
 		err = take_execution(batch, op, executed);
 	if (err || (op->executes && op->code != LEDGER_OK)) {
 		op->id = op->has_row ? op->row.id : 0;
+		hold(op, -1);
 		return err;
 	}
 	if (op->code == LEDGER_PENDING_APPROVAL) {
@@ -595,7 +598,6 @@ static int settle_call(struct batch *batch, struct op *op, const struct steps *e
 	if (!ledger_step_allowed(from, LEDGER_STEP_SUBMIT, op->state))
 		return -EPROTO;
 	write_new(batch, op);
-	hold(op, 1);
 	return err;
 }
 
