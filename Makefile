@@ -19,6 +19,7 @@ PREFIX ?= /usr
 SBINDIR ?= $(PREFIX)/sbin
 MANDIR ?= $(PREFIX)/share/man
 DATADIR ?= $(PREFIX)/share/cordon
+UNITDIR ?= $(PREFIX)/lib/systemd/system
 VERSION := 0.1.0
 
 ARCH_INCLUDE := $(wildcard /usr/include/$(shell uname -m)-linux-gnu)
@@ -50,12 +51,12 @@ LEDGER_LDLIBS := -lsqlite3 -lpq -lcrypto -ljansson -lpthread
 src = $(sort $(wildcard user/$(1)/*.c))
 obj = $(patsubst %.c,$(O)/%.o,$(call src,$(1)))
 
-PROGRAMS := $(O)/cordon
+PROGRAMS := $(O)/cordon $(O)/cordon-gateway
 UNIT := $(patsubst tests/unit/%.c,$(O)/unit/%,$(wildcard tests/unit/test_*.c))
 FUZZ := $(patsubst tests/fuzz/%.c,$(O)/fuzz/%,$(wildcard tests/fuzz/fuzz_*.c))
 
 .PHONY: all
-all: $(PROGRAMS) $(LEDGER_LIBS) $(ADMIN_LIBS) $(O)/cordon.1 ## build everything into build/
+all: $(PROGRAMS) $(LEDGER_LIBS) $(ADMIN_LIBS) $(O)/cordon.1 $(O)/cordon-gateway.8 ## build everything into build/
 
 # --- the kernel side ---------------------------------------------------------------------------------------------
 
@@ -97,6 +98,26 @@ $(O)/cordon: $(call obj,cordon) $(LIBS) $(ADMIN_LIBS)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $(call obj,cordon) $(ADMIN_LIBS) $(LINK_LIBS) $(LDLIBS)
 
+# The gateway: everything but what needs a kernel's privilege.
+GATEWAY_LIBS := $(ADMIN_LIBS) $(GRANT_LIBS) $(LEDGER_LIBS) $(O)/libidentity.a \
+	$(patsubst %,$(O)/lib%.a,record event gwconf conf util)
+GATEWAY_LDLIBS := -levent_core -lcurl $(LEDGER_LDLIBS) -lyaml
+
+$(O)/cordon-gateway: $(call obj,gateway) $(GATEWAY_LIBS)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $(call obj,gateway) $(GATEWAY_LIBS) $(GATEWAY_LDLIBS)
+
+# The same with identities from a file, for tests without a kernel's help; never installed.
+$(O)/tests/cordon-gateway-test: $(call obj,gateway) $(O)/tests/gateway/identity_test.o $(GATEWAY_LIBS)
+	$(call say,TEST,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $(call obj,gateway) $(O)/tests/gateway/identity_test.o \
+		$(filter-out $(O)/libidentity.a,$(GATEWAY_LIBS)) $(GATEWAY_LDLIBS)
+
+$(O)/cordon-gateway.8: $(O)/cordon-gateway
+	$(call say,MAN,$@)
+	$(Q)$(O)/cordon-gateway --print-man > $@
+
 $(O)/cordon.1: $(O)/cordon
 	$(call say,MAN,$@)
 	$(Q)$(O)/cordon --print-man > $@
@@ -105,8 +126,11 @@ $(O)/cordon.1: $(O)/cordon
 
 UNIT_WRAP_test_policy := $(shell sed -n 's/^ \* wrap: //p' tests/unit/test_policy.c 2>/dev/null)
 
+UNIT_LIBS_test_head := $(O)/user/gateway/head.o
 UNIT_LIBS_test_grant := $(GRANT_LIBS) -lcrypto
 UNIT_LIBS_test_admin := $(GRANT_LIBS) $(LEDGER_LIBS) -lcrypto
+
+$(O)/unit/test_head: $(O)/user/gateway/head.o
 
 $(O)/unit/%: tests/unit/%.c $(LIBS) $(GRANT_LIBS) $(ADMIN_LIBS) $(LEDGER_LIBS) $(filter-out $(O)/user/cordon/main.o,$(call obj,cordon)) Makefile
 	$(call say,TEST,$@)
@@ -114,7 +138,8 @@ $(O)/unit/%: tests/unit/%.c $(LIBS) $(GRANT_LIBS) $(ADMIN_LIBS) $(LEDGER_LIBS) $
 	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP -MF $@.d $(ALL_LDFLAGS) $(UNIT_WRAP_$*) -o $@ $< \
 		$(filter-out $(O)/user/cordon/main.o,$(call obj,cordon)) $(ADMIN_LIBS) $(UNIT_LIBS_$*) $(LINK_LIBS) $(LDLIBS) -lcmocka
 
-FUZZ_SRC := $(foreach p,util conf event policy gwconf identity grant,$(call src,$(p))) user/admin/protocol.c
+FUZZ_SRC := $(foreach p,util conf event policy gwconf identity grant,$(call src,$(p))) user/admin/protocol.c \
+	user/gateway/head.c user/gateway/input.c user/ledger/codes.c
 $(O)/fuzz/%: tests/fuzz/%.c $(FUZZ_SRC) Makefile
 	$(call say,FUZZ,$@)
 	$(Q)mkdir -p $(@D)
@@ -147,7 +172,7 @@ $(LEDGER_TESTS): $(O)/ledger/%: tests/ledger/%.c tests/ledger/store.c $(LEDGER_L
 FUZZ_SECONDS ?= 120
 
 .PHONY: tests
-tests: all $(UNIT) $(FUZZ) $(TOOLS) $(HELPERS) $(LEDGER_TESTS)
+tests: all $(UNIT) $(FUZZ) $(TOOLS) $(HELPERS) $(LEDGER_TESTS) $(O)/tests/cordon-gateway-test
 
 .PHONY: test
 test: deps ## everything that CI runs: lint, unit, fuzz smoke, VMs over the kernel matrix
@@ -208,6 +233,9 @@ deps: ## install the packages that are missing (apt, root)
 install: all ## install below PREFIX (/usr), with DESTDIR
 	install -D -m 755 $(O)/cordon $(DESTDIR)$(SBINDIR)/cordon
 	install -D -m 644 $(O)/cordon.1 $(DESTDIR)$(MANDIR)/man1/cordon.1
+	install -D -m 755 $(O)/cordon-gateway $(DESTDIR)$(SBINDIR)/cordon-gateway
+	install -D -m 644 $(O)/cordon-gateway.8 $(DESTDIR)$(MANDIR)/man8/cordon-gateway.8
+	install -D -m 644 packaging/cordon-gateway.service $(DESTDIR)$(UNITDIR)/cordon-gateway.service
 	install -d $(DESTDIR)$(DATADIR)/policies
 	install -d $(DESTDIR)$(DATADIR)/policies/tools
 	install -m 644 policies/*.yaml $(DESTDIR)$(DATADIR)/policies/

@@ -188,7 +188,7 @@ struct gwconf {
 	size_t n_listen;
 	char *node; /* NULL: the host's name */
 	char *admin;
-	char *events; /* `cordond`, `-`, or a path: file or socket */
+	char *events; /* `-`, or a path: file or socket */
 	long long approval_ttl_ms;
 	long long connections, header_bytes, headers, body_bytes;
 	long long idle_ms, request_ms;

@@ -1,0 +1,359 @@
+// SPDX-License-Identifier: Apache-2.0
+/* See head.h. Line by line: each is judged as soon as its end is there. Fails closed: 400 and the like. */
+#include "gateway/head.h"
+
+#include <string.h>
+#include <strings.h>
+
+#include "util/util.h"
+
+struct reader {
+	const char *p, *end;
+	const struct head_limits *limits;
+	struct head *head;
+	const char **reason;
+	size_t lines;
+	bool host, transfer, connection_close, connection_keep;
+};
+
+static int fault(struct reader *reader, int status, const char *reason)
+{
+	*reader->reason = reason;
+	return -status;
+}
+
+bool head_text_is(const struct head_text *text, const char *word)
+{
+	return text->n == strlen(word) && !memcmp(text->p, word, text->n);
+}
+
+static bool text_is_nocase(const struct head_text *text, const char *word)
+{
+	return text->n == strlen(word) && !strncasecmp(text->p, word, text->n);
+}
+
+static bool is_token(unsigned char c)
+{
+	return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+	       (c && strchr("!#$%&'*+-.^_`|~", c));
+}
+
+/* What a path may consist of: one spelling for each. */
+static bool is_path(unsigned char c)
+{
+	return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+	       (c && strchr("/-._~", c));
+}
+
+/*
+ * The next line without its end. Returns 1, 0 when it is not all there, or a fault. A CR that is not
+ * followed by LF and an LF that stands alone have two readings.
+ */
+static int take_line(struct reader *reader, struct head_text *ret_line)
+{
+	const char *lf = memchr(reader->p, '\n', (size_t)(reader->end - reader->p));
+	const char *stop = lf ? lf : reader->end;
+	const char *cr = memchr(reader->p, '\r', (size_t)(stop - reader->p));
+
+	if (cr && cr + 1 < stop)
+		return fault(reader, 400, "a CR that ends no line");
+	if (!lf)
+		return 0;
+	if (!cr)
+		return fault(reader, 400, "a line that ends with LF alone");
+	*ret_line = (struct head_text){ reader->p, (size_t)(cr - reader->p) };
+	reader->p = lf + 1;
+	return 1;
+}
+
+/* --- the request line ------------------------------------------------------------------------- */
+
+static int judge_path(struct reader *reader, const struct head_text *path)
+{
+	if (path->n == 0 || path->p[0] != '/')
+		return fault(reader, 400, "the target is not a path");
+	for (size_t i = 0; i < path->n; i++) {
+		unsigned char c = (unsigned char)path->p[i];
+
+		if (c == '?')
+			return fault(reader, 400, "a query; tools take JSON only");
+		if (!is_path(c))
+			return fault(reader, 400,
+				     "a path of other characters than letters, digits, - . _ ~ /");
+		if (c != '/')
+			continue;
+		/* The part that begins here. */
+		size_t n = 0;
+
+		while (i + 1 + n < path->n && path->p[i + 1 + n] != '/')
+			n++;
+		if ((n == 0 && i + 1 < path->n) || (n == 1 && path->p[i + 1] == '.') ||
+		    (n == 2 && path->p[i + 1] == '.' && path->p[i + 2] == '.'))
+			return fault(reader, 400, "a path with empty parts or dots");
+	}
+	return 0;
+}
+
+static int judge_version(struct reader *reader, const struct head_text *version)
+{
+	if (head_text_is(version, "HTTP/1.1")) {
+		reader->head->minor = 1;
+		return 0;
+	}
+	if (head_text_is(version, "HTTP/1.0"))
+		return 0;
+	if (version->n == 8 && !memcmp(version->p, "HTTP/", 5))
+		return fault(reader, 505, "HTTP/1.1 is spoken here");
+	return fault(reader, 400, "not a request line");
+}
+
+static int judge_method(struct reader *reader, const struct head_text *method)
+{
+	if (method->n == 0 || method->n > 16)
+		return fault(reader, 400, "not a method");
+	for (size_t i = 0; i < method->n; i++)
+		if (method->p[i] < 'A' || method->p[i] > 'Z')
+			return fault(reader, 400, "not a method");
+	if (head_text_is(method, "GET"))
+		reader->head->method = HEAD_METHOD_GET;
+	else if (head_text_is(method, "POST"))
+		reader->head->method = HEAD_METHOD_POST;
+	else
+		reader->head->method = HEAD_METHOD_OTHER;
+	return 0;
+}
+
+static int read_request_line(struct reader *reader, const struct head_text *line)
+{
+	const char *first = memchr(line->p, ' ', line->n);
+	const char *end = line->p + line->n;
+	const char *second = first ? memchr(first + 1, ' ', (size_t)(end - first - 1)) : NULL;
+	struct head_text method, version;
+	int r;
+
+	if (!second)
+		return fault(reader, 400, "not a request line");
+	method = (struct head_text){ line->p, (size_t)(first - line->p) };
+	reader->head->path = (struct head_text){ first + 1, (size_t)(second - first - 1) };
+	version = (struct head_text){ second + 1, (size_t)(end - second - 1) };
+	r = judge_method(reader, &method);
+	if (r == 0)
+		r = judge_version(reader, &version);
+	return r < 0 ? r : judge_path(reader, &reader->head->path);
+}
+
+/* --- headers ---------------------------------------------------------------------------------- */
+
+typedef int header_fn(struct reader *reader, const struct head_text *value);
+
+static int take_host(struct reader *reader, const struct head_text *value)
+{
+	if (reader->host)
+		return fault(reader, 400, "a second Host");
+	reader->host = true;
+	if (value->n > 255)
+		return fault(reader, 400, "not a host");
+	for (size_t i = 0; i < value->n; i++)
+		if (!is_path((unsigned char)value->p[i]) && !strchr("[]:", value->p[i]))
+			return fault(reader, 400, "not a host");
+	return 0;
+}
+
+static int take_length(struct reader *reader, const struct head_text *value)
+{
+	struct head *head = reader->head;
+
+	if (head->has_length)
+		return fault(reader, 400, "a second Content-Length");
+	head->has_length = true;
+	if (value->n == 0 || value->n > 15 || (value->p[0] == '0' && value->n > 1))
+		return fault(reader, 400, "Content-Length is not a plain number");
+	for (size_t i = 0; i < value->n; i++) {
+		if (value->p[i] < '0' || value->p[i] > '9')
+			return fault(reader, 400, "Content-Length is not a plain number");
+		head->length = head->length * 10 + (uint64_t)(value->p[i] - '0');
+	}
+	return 0;
+}
+
+static int take_transfer(struct reader *reader, const struct head_text *value)
+{
+	(void)value;
+	if (reader->transfer)
+		return fault(reader, 400, "a second Transfer-Encoding");
+	reader->transfer = true;
+	return 0;
+}
+
+/* A list of words; only close and keep-alive mean something here. */
+static int take_connection(struct reader *reader, const struct head_text *value)
+{
+	const char *p = value->p, *end = value->p + value->n;
+
+	while (p < end) {
+		const char *comma = memchr(p, ',', (size_t)(end - p));
+		struct head_text word = { p, (size_t)((comma ? comma : end) - p) };
+
+		while (word.n && strchr(" \t", word.p[0])) {
+			word.p++;
+			word.n--;
+		}
+		while (word.n && strchr(" \t", word.p[word.n - 1]))
+			word.n--;
+		reader->connection_close |= text_is_nocase(&word, "close");
+		reader->connection_keep |= text_is_nocase(&word, "keep-alive");
+		p = comma ? comma + 1 : end;
+	}
+	return 0;
+}
+
+static int take_expect(struct reader *reader, const struct head_text *value)
+{
+	if (reader->head->expects_continue)
+		return fault(reader, 400, "a second Expect");
+	if (!text_is_nocase(value, "100-continue"))
+		return fault(reader, 417, "an expectation that is not known");
+	reader->head->expects_continue = true;
+	return 0;
+}
+
+static int take_authorization(struct reader *reader, const struct head_text *value)
+{
+	if (reader->head->authorization.p)
+		return fault(reader, 400, "a second Authorization");
+	reader->head->authorization = *value;
+	return 0;
+}
+
+static int take_key(struct reader *reader, const struct head_text *value)
+{
+	if (reader->head->idempotency_key.p)
+		return fault(reader, 400, "a second Idempotency-Key");
+	reader->head->idempotency_key = *value;
+	return 0;
+}
+
+static int take_content_encoding(struct reader *reader, const struct head_text *value)
+{
+	if (text_is_nocase(value, "identity"))
+		return 0;
+	return fault(reader, 400, "a Content-Encoding; send JSON as it is");
+}
+
+/*
+ * strict: the value stands after at most one blank, and nothing follows it, because others read blanks
+ * in these differently. All other headers are read over.
+ */
+static const struct header {
+	const char *name;
+	header_fn *take;
+	bool strict;
+} header_table[] = {
+	{ "host", take_host, false },
+	{ "content-length", take_length, true },
+	{ "transfer-encoding", take_transfer, true },
+	{ "connection", take_connection, false },
+	{ "expect", take_expect, false },
+	{ "authorization", take_authorization, false },
+	{ "idempotency-key", take_key, false },
+	{ "content-encoding", take_content_encoding, false },
+};
+
+static int take_header(struct reader *reader, const struct head_text *name,
+		       const struct head_text *raw)
+{
+	struct head_text value = *raw;
+
+	while (value.n && strchr(" \t", value.p[0])) {
+		value.p++;
+		value.n--;
+	}
+	while (value.n && strchr(" \t", value.p[value.n - 1]))
+		value.n--;
+	for (size_t i = 0; i < ARRAY_SIZE(header_table); i++) {
+		const struct header *header = &header_table[i];
+
+		if (!text_is_nocase(name, header->name))
+			continue;
+		if (header->strict &&
+		    (value.p > raw->p + 1 || value.p + value.n != raw->p + raw->n ||
+		     (value.p == raw->p + 1 && raw->p[0] != ' ')))
+			return fault(reader, 400, "blanks around a value that frames the message");
+		return header->take(reader, &value);
+	}
+	return 0;
+}
+
+static int read_header_line(struct reader *reader, const struct head_text *line)
+{
+	const char *colon = memchr(line->p, ':', line->n);
+	struct head_text name, value;
+
+	if (++reader->lines > reader->limits->lines)
+		return fault(reader, 431, "too many headers");
+	if (!colon || colon == line->p)
+		return fault(reader, 400, "not a header");
+	name = (struct head_text){ line->p, (size_t)(colon - line->p) };
+	value = (struct head_text){ colon + 1, line->n - name.n - 1 };
+	for (size_t i = 0; i < name.n; i++)
+		if (!is_token((unsigned char)name.p[i]))
+			return fault(reader, 400, "not a header");
+	for (size_t i = 0; i < value.n; i++) {
+		unsigned char c = (unsigned char)value.p[i];
+
+		if ((c < 0x20 && c != '\t') || c == 0x7f)
+			return fault(reader, 400, "a control character in a header");
+	}
+	return take_header(reader, &name, &value);
+}
+
+/* What only shows when the head is whole. */
+static int judge_head(struct reader *reader)
+{
+	struct head *head = reader->head;
+
+	if (reader->transfer && head->minor == 0)
+		return fault(reader, 400, "Transfer-Encoding in HTTP/1.0");
+	if (reader->transfer && head->has_length)
+		return fault(reader, 400, "Content-Length and Transfer-Encoding");
+	if (reader->transfer)
+		return fault(reader, 411, "bodies need a Content-Length");
+	if (head->minor == 1 && !reader->host)
+		return fault(reader, 400, "no Host");
+	head->keep_alive =
+		!reader->connection_close && (head->minor == 1 || reader->connection_keep);
+	/* HTTP/1.0 knows no 100; such an expectation is passed over. */
+	head->expects_continue &= head->minor == 1;
+	return 0;
+}
+
+typedef int take_fn(struct reader *reader, const struct head_text *line);
+
+int head_read(const char *buffer, size_t size, const struct head_limits *limits,
+	      struct head *ret_head, const char **ret_reason)
+{
+	bool cut = size > limits->bytes;
+	struct reader reader = { .p = buffer,
+				 .end = buffer + (cut ? limits->bytes : size),
+				 .limits = limits,
+				 .head = ret_head,
+				 .reason = ret_reason };
+	struct head_text line;
+	int r;
+
+	memset(ret_head, 0, sizeof(*ret_head));
+	*ret_reason = "";
+	r = take_line(&reader, &line);
+	for (take_fn *take = read_request_line; r > 0; take = read_header_line) {
+		if (line.n == 0 && take == read_header_line) {
+			r = judge_head(&reader);
+			return r < 0 ? r : (int)(reader.p - buffer);
+		}
+		r = take(&reader, &line);
+		if (r == 0)
+			r = take_line(&reader, &line);
+	}
+	if (r == HEAD_PARTIAL && (cut || size == limits->bytes))
+		return fault(&reader, 431, "a head that is too long");
+	return r;
+}

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Threads for what blocks: a bounded queue of tasks. */
+#ifndef CORDON_GATEWAY_POOL_H
+#define CORDON_GATEWAY_POOL_H
+
+#include <stddef.h>
+
+#include "util/util.h"
+
+struct pool;
+
+/* A task: embedded in what it works on, the caller's until run() is called, which may free it. */
+struct pool_task {
+	void (*run)(struct pool_task *task);
+	struct pool_task *next;
+};
+
+/* n threads; at most queue_max tasks wait. 0 or -errno. */
+int pool_open(size_t n, size_t queue_max, struct pool **ret_pool);
+
+/* Runs what waits, then ends the threads. Takes NULL. */
+void pool_close(struct pool *pool);
+
+/* 0; -EAGAIN: too many wait; run() will not be called. Never blocks for long. */
+int pool_submit(struct pool *pool, struct pool_task *task);
+
+#endif

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Which request is what: a table of paths, then the tools. Only POST to a tool can change anything.
+ * Everything but /health asks for a fence.
+ */
+#include <jansson.h>
+#include <string.h>
+
+#include "admin/report.h"
+#include "gateway/call.h"
+#include "gateway/input.h"
+
+static void answer_code(const struct request *request, int status, const char *error,
+			const char *reason)
+{
+	char body[256];
+	int n = snprintf(body, sizeof(body),
+			 "{\"error\":\"%s\",\"reason\":\"%s\",\"retry\":\"never\"}\n", error,
+			 reason);
+
+	conn_answer(request->conn, status, body, (size_t)n);
+}
+
+static bool caller_is_known(const struct request *request)
+{
+	char body[256];
+
+	if (request->caller &&
+	    identity_alive(request->gateway->identity, request->caller->id.fence_id))
+		return true;
+	conn_answer(request->conn, 401, body,
+		    (size_t)answer_refusal(body, sizeof(body), LEDGER_UNAUTHENTICATED,
+					   "this connection was not made by a living fence"));
+	return false;
+}
+
+/* --- GET /tools ------------------------------------------------------------------------------- */
+
+static bool caller_may_use(const struct request *request, const struct gwconf_tool *tool)
+{
+	const struct identity *id = &request->caller->id;
+
+	for (uint32_t i = 0; i < id->n_scopes && i < IDENTITY_SCOPES_MAX; i++)
+		if (!strcmp(id->scopes[i], tool->scope))
+			return true;
+	return false;
+}
+
+static json_t *describe_tool(const struct gwconf_tool *tool)
+{
+	json_t *routes = json_array();
+	char path[80];
+
+	snprintf(path, sizeof(path), "/tools/%s", tool->name);
+	json_array_append_new(routes, json_string(path));
+	for (size_t i = 0; i < tool->routes.n; i++)
+		json_array_append_new(routes, json_string(tool->routes.v[i]));
+	return json_pack("{s:s,s:s*,s:o,s:s,s:o}", "name", tool->name, "description", tool->doc,
+			 "routes", routes, "scope", tool->scope, "input", input_schema(tool));
+}
+
+static void get_tools(const struct request *request, const struct head_text *rest)
+{
+	json_t *tools = json_array(), *root;
+	char *text;
+
+	(void)rest;
+	if (!caller_is_known(request)) {
+		json_decref(tools);
+		return;
+	}
+	for (size_t i = 0; i < request->setup->n_tools; i++)
+		if (caller_may_use(request, request->setup->tools[i].conf))
+			json_array_append_new(tools, describe_tool(request->setup->tools[i].conf));
+	root = json_pack("{s:o}", "tools", tools);
+	text = root ? json_dumps(root, JSON_COMPACT) : NULL;
+	json_decref(root);
+	if (text)
+		conn_answer(request->conn, 200, text, strlen(text));
+	else
+		answer_code(request, 503, "unavailable", "out of memory");
+	free(text);
+}
+
+/* --- the others ------------------------------------------------------------------------------- */
+
+static void get_approval(const struct request *request, const struct head_text *rest)
+{
+	if (caller_is_known(request))
+		approval_start(request, rest->p, rest->n);
+}
+
+static void get_health(const struct request *request, const struct head_text *rest)
+{
+	static const char ok[] = "{\"status\":\"ok\"}\n";
+
+	(void)rest;
+	/* The cause is for the log: whoever asks learns that there is one. */
+	if (ledger_health(request->gateway->ledger, NULL) < 0 ||
+	    report_ready(request->gateway->report) < 0)
+		answer_code(request, 503, "unavailable", "decisions cannot be recorded");
+	else
+		conn_answer(request->conn, 200, ok, sizeof(ok) - 1);
+}
+
+static const struct route {
+	const char *path; /* ends with / when something follows */
+	void (*get)(const struct request *request, const struct head_text *rest);
+} routes[] = {
+	{ "/tools", get_tools },
+	{ "/approvals/", get_approval },
+	{ "/health", get_health },
+};
+
+/* The route of a path, and what follows it. */
+static const struct route *route_find(const struct head_text *path, struct head_text *ret_rest)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(routes); i++) {
+		size_t n = strlen(routes[i].path);
+		bool open = routes[i].path[n - 1] == '/';
+
+		if (path->n < n || memcmp(path->p, routes[i].path, n) != 0 ||
+		    (!open && path->n > n) ||
+		    (open && (path->n == n || memchr(path->p + n, '/', path->n - n))))
+			continue;
+		*ret_rest = (struct head_text){ path->p + n, path->n - n };
+		return &routes[i];
+	}
+	return NULL;
+}
+
+void route_handle(const struct request *request)
+{
+	const struct head_text *path = &request->head->path;
+	const struct tool *tool = setup_find_route(request->setup, path->p, path->n);
+	const struct route *route;
+	struct head_text rest;
+
+	if (tool && request->head->method == HEAD_METHOD_POST) {
+		call_start(request, tool);
+		return;
+	}
+	route = tool ? NULL : route_find(path, &rest);
+	if (route && request->head->method == HEAD_METHOD_GET)
+		route->get(request, &rest);
+	else if (route || tool)
+		answer_code(request, 405, "method_not_allowed",
+			    tool ? "tools are called by POST" : "this is read by GET");
+	else
+		answer_code(request, 404, "not_found", "no such path; GET /tools lists the tools");
+}

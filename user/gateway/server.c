@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+/* See server.h: the parts of the server put together. */
+#include <errno.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "gateway/conn.h"
+
+#define OTHER_FILES 128 /* descriptors for all that is no connection */
+
+/* Descriptors for all connections that the configuration allows. */
+static int raise_files(const struct gwconf *conf, struct error *error)
+{
+	rlim_t want = (rlim_t)conf->connections + (rlim_t)conf->executors * 2 + OTHER_FILES;
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
+		return -errno;
+	if (limit.rlim_cur >= want)
+		return 0;
+	if (limit.rlim_max < want)
+		return error_set(
+			error, EMFILE,
+			"limits.connections: %lld needs %llu descriptors, this process may have "
+			"%llu; raise LimitNOFILE or lower it",
+			conf->connections, (unsigned long long)want,
+			(unsigned long long)limit.rlim_max);
+	limit.rlim_cur = want;
+	return setrlimit(RLIMIT_NOFILE, &limit) < 0 ? -errno : 0;
+}
+
+int server_open(struct gateway *gateway, server_handle_fn *handle, struct server **ret_server,
+		struct error *error)
+{
+	struct setup *setup = gateway_setup(gateway);
+	struct server *server = calloc(1, sizeof(*server));
+	int r = server ? raise_files(setup->conf, error) : -ENOMEM;
+
+	if (r == 0) {
+		server->gateway = gateway;
+		server->handle = handle;
+		server->workers = calloc((size_t)setup->conf->workers, sizeof(*server->workers));
+		r = server->workers ? 0 : -ENOMEM;
+	}
+	while (r == 0 && server->n_workers < (size_t)setup->conf->workers) {
+		r = worker_open(server, &server->workers[server->n_workers]);
+		if (r < 0)
+			worker_close(&server->workers[server->n_workers]);
+		else
+			server->n_workers++;
+	}
+	if (r == 0)
+		r = acceptor_open(server, setup->conf, &server->acceptor, error);
+	setup_unref(setup);
+	if (r == 0) {
+		*ret_server = server;
+		return 0;
+	}
+	error_set(error, -r, "cannot start: %s", strerror(-r));
+	if (server)
+		server_drain(server, 0);
+	server_close(server);
+	return r;
+}
+
+int server_reload(struct server *server, const struct gwconf *next, struct error *error)
+{
+	int r = raise_files(next, error);
+
+	return r < 0 ? r : acceptor_reload(server->acceptor, next, error);
+}
+
+/* Waits for a worker's thread until a time; true when it ended. */
+static bool worker_join(struct worker *worker, const struct timespec *until)
+{
+	return pthread_timedjoin_np(worker->thread, NULL, until) == 0;
+}
+
+size_t server_drain(struct server *server, long long drain_ms)
+{
+	struct timespec until;
+	size_t cut = 0;
+
+	acceptor_close(TAKE_PTR(server->acceptor));
+	for (size_t i = 0; i < server->n_workers; i++)
+		worker_drain(&server->workers[i], false);
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec += (time_t)(drain_ms / 1000);
+	for (size_t i = 0; i < server->n_workers; i++) {
+		struct worker *worker = &server->workers[i];
+
+		if (worker_join(worker, &until))
+			continue;
+		cut++;
+		worker_drain(worker, true);
+		/* Work that waits for the ledger or an upstream comes back: both have time limits. */
+		pthread_join(worker->thread, NULL);
+	}
+	return cut;
+}
+
+void server_close(struct server *server)
+{
+	if (!server)
+		return;
+	for (size_t i = 0; i < server->n_workers; i++)
+		worker_close(&server->workers[i]);
+	free(server->workers);
+	free(server);
+}
+
+void server_count(const struct server *server, struct server_counts *ret_counts)
+{
+	*ret_counts = (struct server_counts){
+		.accepted = atomic_load(&server->accepted),
+		.refused = atomic_load(&server->refused),
+		.requests = atomic_load(&server->requests),
+		.malformed = atomic_load(&server->malformed),
+		.timeouts = atomic_load(&server->timeouts),
+		.open = atomic_load(&server->open),
+	};
+}
