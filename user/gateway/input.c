@@ -54,7 +54,7 @@ static enum ledger_code parse(const char *body, size_t size, struct input *input
 	if (!depth_is_sane(body, size))
 		return BAD(input, MALFORMED_REQUEST, "JSON nested deeper than %d", INPUT_DEPTH_MAX);
 	input->root = json_loadb(body, size, JSON_REJECT_DUPLICATES, &error);
-	if (input->root && json_is_object(input->root))
+	if (json_is_object(input->root))
 		return LEDGER_OK;
 	if (input->root)
 		return BAD(input, MALFORMED_REQUEST, "not a JSON object");
