@@ -271,7 +271,8 @@ class World:
             assert int(tenant.split("-")[1]) < TENANTS, "more tenants than the test has made"
             self.fences[where] = f"{where} {number} {tenant} {subject} task-{number} {','.join(scopes)}"
             self._write_ids()
-        time.sleep(0.05)
+        for gateway in self.gateways:
+            gateway.wait_known(where)
         return where, tenant
 
     def end_fence(self, where):
@@ -313,6 +314,7 @@ class Gateway:
         self.log_path = os.path.join(world.directory, f"gw-{number}.log")
         self.env = dict(os.environ, CORDON_TEST_IDENTITIES=world.ids, **(env or {}))
         self.process = None
+        self.ready = False
         self.settings = dict(tools=tools, config=config, limits=limits, store=store)
         self.configure()
 
@@ -334,8 +336,10 @@ class Gateway:
         mark = os.path.getsize(self.log_path) if os.path.exists(self.log_path) else 0
         with open(self.log_path, "a") as log:
             self.process = subprocess.Popen([PROGRAM, "--config", self.path], stdout=log, stderr=log, env=self.env)
+        self.ready = False
         if wait:
             self.wait_log("ready", mark)
+            self.ready = True
         return self
 
     def wait_log(self, word, mark=0, timeout=30):
@@ -380,6 +384,21 @@ class Gateway:
     def get(self, where, path, headers=()):
         with self.connect(where) as c:
             return c.get(path, headers)
+
+    def wait_known(self, where):
+        """Until the provider of identities has read of a fence."""
+        end = time.monotonic() + 20
+        while self.ready and self.process.poll() is None and time.monotonic() < end:
+            unix = where.startswith("/")
+            if unix and not self.unix:
+                return
+            with Connection(self.unix if unix else self.address, where) as c:
+                known = c.get("/tools").status != 401
+            if unix:
+                os.unlink(where)
+            if known:
+                return
+            time.sleep(0.01)
 
     def request_method(self, where, method, path, body, headers=()):
         with self.connect(where) as c:
