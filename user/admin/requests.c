@@ -250,6 +250,8 @@ static void approvals_decide(struct session *s, const struct admin_request *r, b
 	json_decref(held.root);
 	ledger_run(s->admin->ledger, &job);
 	code = job.answer.code;
+	if (!approve && code == LEDGER_OK) /* the call's end, which is no permission */
+		code = LEDGER_APPROVAL_DENIED;
 	if (code == LEDGER_EXECUTE && s->admin->execute) {
 		/* That it was approved stands in the stream before its effect. */
 		job_report(s, CORDON_OP_APPROVAL, action, LEDGER_OK, &job.answer, job.reason);
