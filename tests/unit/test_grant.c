@@ -242,6 +242,11 @@ static void test_times(void **state)
 	assert_int_equal(grant_sign(keys, &c, token), 0);
 	assert_int_equal(verify_at(token, NOW), GRANT_FUTURE);
 	assert_int_equal(verify_at(token, NOW + 295), GRANT_OK);
+	c = claims; /* issued in the future, whatever it says of when it may be used */
+	c.issued_s = NOW + 300;
+	assert_int_equal(grant_sign(keys, &c, token), 0);
+	assert_int_equal(verify_at(token, NOW + 1), GRANT_FUTURE);
+	assert_int_equal(verify_at(token, NOW + 300), GRANT_OK);
 	c = claims;
 	c.expires_s = NOW + GRANT_LIFETIME_MAX_S + 1;
 	assert_int_equal(grant_sign(keys, &c, token), -EINVAL);

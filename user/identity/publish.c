@@ -50,8 +50,12 @@ static int dir_make(const char *dir, struct error *error)
 		if (mkdir(parent, 0711) && errno != EEXIST)
 			return error_set(error, errno, "cannot make %s: %s", parent,
 					 strerror(errno));
-		/* To be passed through by the gateway; what lies in it says itself who may read it. */
-		if (!strcmp(dir, IDENTITY_DIR) && chmod(parent, 0711))
+		/*
+		 * The gateway passes through, and makes its admin socket here; sticky, so that it moves nothing of
+		 * ours away. The node's lock is there by now.
+		 */
+		if (!strcmp(dir, IDENTITY_DIR) &&
+		    (chown(parent, 0, gid) || chmod(parent, gid ? 01771 : 0711)))
 			return error_set(error, errno, "cannot open %s to the gateway: %s", parent,
 					 strerror(errno));
 	}
