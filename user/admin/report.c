@@ -139,5 +139,6 @@ int report_write(struct report *report, const struct report_row *row)
 	event.gateway = &gateway;
 	context_fill(report, row, &context);
 	n = event_format_json(line, &context, &event);
+	event.gateway = NULL; /* it outlives this call */
 	return record_write(report->record, line, n);
 }

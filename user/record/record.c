@@ -207,7 +207,7 @@ int record_ready(struct record *r)
 
 int record_reopen(struct record *r)
 {
-	int fd, err;
+	int fd = -1, err;
 
 	if (!r->target)
 		return 0;
