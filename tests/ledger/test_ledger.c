@@ -1061,6 +1061,98 @@ static void test_batch(void **state)
 	books_balance();
 }
 
+/* Many at once that share nothing but a quota, or a grant: they are decided in one round, and still one by one. */
+static void share_in_a_batch(const char *grant, int want, enum ledger_code refusal)
+{
+	enum { JOBS = 60 };
+	static struct ledger_job jobs[JOBS];
+	static char keys[JOBS][16], orders[JOBS][16];
+	atomic_uint left = JOBS;
+	int ok = 0, refused = 0;
+
+	for (int i = 0; i < JOBS; i++) {
+		snprintf(keys[i], sizeof(keys[i]), "%s%d", grant ? grant : "k", i);
+		snprintf(orders[i], sizeof(orders[i]), "b%d", i);
+		jobs[i] = refund_job(tool, keys[i], orders[i], 60);
+		jobs[i].call.grant = grant;
+		jobs[i].done = done_later;
+		jobs[i].data = &left;
+		assert_int_equal(ledger_submit(ledger, &jobs[i]), 0);
+	}
+	while (atomic_load(&left))
+		usleep(1000);
+	for (int i = 0; i < JOBS; i++) {
+		ok += jobs[i].answer.code == LEDGER_OK;
+		refused += jobs[i].answer.code == refusal;
+		ledger_answer_clear(&jobs[i].answer);
+	}
+	assert_int_equal(ok, want);
+	assert_int_equal(ok + refused, JOBS);
+	books_balance();
+}
+
+static void test_batch_shares_quota_and_grant(void **state)
+{
+	struct ledger_grant uses, cap;
+
+	NEEDS_STORE();
+	uses = grant_of("g-uses", LEDGER_NO_LIMIT, 7);
+	cap = grant_of("g-cap", 500, LEDGER_NO_LIMIT);
+	for (int i = 0; i < 60; i++) {
+		char id[16];
+
+		snprintf(id, sizeof(id), "b%d", i);
+		store_order(&store, id, "t-1", 100000);
+	}
+	is_code(put_grant(&uses), LEDGER_OK);
+	is_code(put_grant(&cap), LEDGER_OK);
+	tool = refund_open(ledger, LEDGER_EXECUTOR_SQL, 100, 2000, LEDGER_OVER_REFUSE);
+	share_in_a_batch("g-uses", 7, LEDGER_GRANT_EXHAUSTED);
+	share_in_a_batch("g-cap", 8, LEDGER_GRANT_EXHAUSTED); /* 500 / 60 */
+	share_in_a_batch(NULL, 33 - 15, LEDGER_QUOTA_DAILY);  /* 2000 / 60, less those */
+}
+
+/* Many at once, all different, with every character that an array of values could stumble over. */
+static void test_batch_of_odd_strings(void **state)
+{
+	static const char *const odd[] = {
+		"{a,b}", "\"q\"",	 "back\\slash", "NULL",	  "null", ",",	"{}", "\\\"",
+		"'; --", "\xe2\x82\xac", " lead",	"trail ", "%s",	  "$1", "?1", ":key"
+	};
+	struct ledger_job jobs[ARRAY_SIZE(odd)];
+	atomic_uint left = ARRAY_SIZE(odd);
+
+	NEEDS_STORE();
+	tool = refund_open(ledger, LEDGER_EXECUTOR_SQL, 100, LEDGER_NO_LIMIT, LEDGER_OVER_REFUSE);
+	for (size_t i = 0; i < ARRAY_SIZE(odd); i++) {
+		char sql[128];
+
+		snprintf(sql, sizeof(sql),
+			 "INSERT INTO orders (id, tenant, amount_paid) VALUES ('b%zu', 't-1', 9)",
+			 i);
+		store_sql(&store, sql, false);
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(odd); i++) {
+		static char orders[ARRAY_SIZE(odd)][8];
+
+		snprintf(orders[i], sizeof(orders[i]), "b%zu", i);
+		jobs[i] = refund_job(tool, odd[i], orders[i], 1 + (int64_t)i % 9);
+		jobs[i].done = done_later;
+		jobs[i].data = &left;
+		assert_int_equal(ledger_submit(ledger, &jobs[i]), 0);
+	}
+	while (atomic_load(&left))
+		usleep(1000);
+	for (size_t i = 0; i < ARRAY_SIZE(odd); i++) {
+		is_code(jobs[i].answer.code, LEDGER_OK);
+		ledger_answer_clear(&jobs[i].answer);
+		is_refund(odd[i], jobs[i].call.object, jobs[i].call.amount, LEDGER_DUPLICATE);
+		assert_int_equal(refunded(jobs[i].call.object), jobs[i].call.amount);
+	}
+	assert_int_equal(rows("calls"), ARRAY_SIZE(odd));
+	books_balance();
+}
+
 static void test_overload(void **state)
 {
 	struct ledger_options options = options_of("n2");
@@ -1114,12 +1206,27 @@ static int faulty_commit(struct engine *engine, struct error *error)
 	return error_set(error, -fail_with, "injected");
 }
 
+static int faulty_run_commit(struct engine *engine, struct arena *arena, struct engine_step *steps,
+			     unsigned int n, struct error *error)
+{
+	for (unsigned int i = 0; i < n; i++)
+		if (++seen == fail_at)
+			return error_set(error, -fail_with, "injected");
+	if (++seen != fail_at)
+		return real->run_commit(engine, arena, steps, n, error);
+	if (commit_first)
+		real->run_commit(engine, arena, steps, n, error);
+	return error_set(error, -fail_with, "injected");
+}
+
 static void arm(int at, int with, bool first)
 {
 	real = ledger->ops;
 	faulty = *real;
 	faulty.run = faulty_run;
 	faulty.commit = faulty_commit;
+	if (real->run_commit)
+		faulty.run_commit = faulty_run_commit;
 	fail_at = at;
 	fail_with = with;
 	commit_first = first;
@@ -1546,6 +1653,8 @@ int main(void)
 		TEST(test_race_for_the_last),
 		TEST(test_race_for_one_key),
 		TEST(test_batch),
+		TEST(test_batch_of_odd_strings),
+		TEST(test_batch_shares_quota_and_grant),
 		TEST(test_overload),
 		TEST(test_nth_failure),
 		TEST(test_nth_failure_http),

@@ -318,7 +318,7 @@ static int take_head(struct batch *batch, const struct engine_step *step)
 	return 0;
 }
 
-static unsigned int write_head(struct batch *batch, struct steps *steps)
+static unsigned int write_head(struct batch *batch, struct steps *steps, bool or_fail)
 {
 	char hash[2 * LEDGER_HASH_SIZE + 1];
 	const char *copy;
@@ -327,9 +327,27 @@ static unsigned int write_head(struct batch *batch, struct steps *steps)
 	copy = arena_string(batch->arena, hash);
 	if (!copy)
 		steps->failed = true;
+	if (or_fail)
+		return STEP(batch, steps, GATEWAY_WRITE_OR_FAIL, N(batch->now_ns),
+			    N(batch->last_call), N((int64_t)batch->chain.seq), T(copy),
+			    T(batch->ledger->options.node), N(batch->ledger->epoch),
+			    N((int64_t)batch->old_chain.seq));
 	return STEP(batch, steps, GATEWAY_WRITE, N(batch->now_ns), N(batch->last_call),
 		    N((int64_t)batch->chain.seq), T(copy), T(batch->ledger->options.node),
 		    N(batch->ledger->epoch), N((int64_t)batch->old_chain.seq));
+}
+
+/* Whether what is written can only be done or fail: rows that are new, or whose change nobody has to look at. */
+static bool only_new(const struct batch *batch)
+{
+	for (unsigned int i = 0; i < batch->n; i++) {
+		const struct op *op = &batch->ops[i];
+
+		if (op->in_round && op->must_change &&
+		    batch->writes.v[op->write].stmt != &ledger_sql[SQL_CALL_INSERT])
+			return false;
+	}
+	return true;
 }
 
 static int round_read(struct batch *batch, bool first, struct steps *reads, struct steps *facts)
@@ -356,14 +374,40 @@ static int round_read(struct batch *batch, bool first, struct steps *reads, stru
 	return err;
 }
 
+/* What answers will need is taken before the commit: after it nothing may fail. */
+static int prepare_answers(struct batch *batch)
+{
+	for (unsigned int i = 0; i < batch->n; i++) {
+		struct op *op = &batch->ops[i];
+
+		if (!op->job || !op->answer_result || !*op->answer_result)
+			continue;
+		op->owned_result = strdup(op->answer_result);
+		if (!op->owned_result)
+			return error_set(batch->error, ENOMEM, "ledger: no memory");
+	}
+	return 0;
+}
+
 static int round_write(struct batch *batch, bool last)
 {
+	struct ledger *ledger = batch->ledger;
 	unsigned int head = 0;
 	int err;
 
 	if (last) {
+		bool together = ledger->ops->run_commit && !batch->writes.failed && only_new(batch);
+
 		write_shared(batch, &batch->writes);
-		head = write_head(batch, &batch->writes);
+		head = write_head(batch, &batch->writes, together);
+		if (together && !batch->writes.failed) {
+			err = ledger->ops->run_commit(ledger->engine, batch->arena, batch->writes.v,
+						      batch->writes.n, batch->error);
+			/* Lost on the way: whether it was committed is for commit() to find out. */
+			batch->committed = !err || err == -ENOTCONN;
+			batch->commit_err = err;
+			return batch->committed ? 0 : err;
+		}
 	}
 	err = run(batch, &batch->writes);
 	if (err)
@@ -400,6 +444,8 @@ static int run_round(struct batch *batch, bool first, bool last)
 			batch->ops[i].finished = true;
 		}
 	}
+	if (!err && last)
+		err = prepare_answers(batch);
 	if (!err)
 		err = round_write(batch, last);
 	return err;
@@ -424,21 +470,6 @@ static int run_rounds(struct batch *batch)
 	return err;
 }
 
-/* What answers will need is taken before the commit: after it nothing may fail. */
-static int prepare_answers(struct batch *batch)
-{
-	for (unsigned int i = 0; i < batch->n; i++) {
-		struct op *op = &batch->ops[i];
-
-		if (!op->job || !op->answer_result || !*op->answer_result)
-			continue;
-		op->owned_result = strdup(op->answer_result);
-		if (!op->owned_result)
-			return error_set(batch->error, ENOMEM, "ledger: no memory");
-	}
-	return 0;
-}
-
 static void forget_ops(struct batch *batch)
 {
 	for (unsigned int i = 0; i < batch->n; i++) {
@@ -457,6 +488,7 @@ static int attempt(struct batch *batch)
 	arena_reset(batch->arena);
 	batch->usages = NULL;
 	batch->grants = NULL;
+	batch->committed = false;
 	batch->now_ns = ledger_now(ledger);
 	batch->day = batch->now_ns / NS_PER_DAY;
 	for (unsigned int i = 0; i < batch->n; i++)
@@ -468,8 +500,6 @@ static int attempt(struct batch *batch)
 		err = take_locks(batch);
 	if (!err)
 		err = run_rounds(batch);
-	if (!err)
-		err = prepare_answers(batch);
 	if (err) {
 		ledger->ops->rollback(ledger->engine);
 		forget_ops(batch);
@@ -562,7 +592,9 @@ static int reconnect(struct ledger *ledger, unsigned int *lost, struct error *er
 static int commit(struct batch *batch, unsigned int *lost)
 {
 	struct ledger *ledger = batch->ledger;
-	int err = ledger->ops->commit(ledger->engine, batch->error), found = -ENOTCONN;
+	int err = batch->committed ? batch->commit_err
+				   : ledger->ops->commit(ledger->engine, batch->error);
+	int found = -ENOTCONN;
 
 	if (!err)
 		return 0;

@@ -42,6 +42,13 @@ struct engine_stmt {
 	const char *sql;
 	int id; /* unique in the process; small */
 	bool foreign;
+	/*
+	 * The same for many sets of values at once, for an engine where a statement costs more than a row: one array for
+	 * each placeholder. Rows that it returns begin with the number (from 1) of the set that they belong to; without
+	 * rows it has to change one row for each set. Such steps of one run() must not depend on each other's order. NULL, or
+	 * points to NULL: there is none.
+	 */
+	const char *const *many;
 };
 
 struct engine_row {
@@ -101,6 +108,12 @@ struct engine_ops {
 		    int (*fn)(const struct engine_row *row, void *data), void *data,
 		    struct error *error);
 	int (*commit)(struct engine *engine, struct error *error);
+	/*
+	 * The last steps and the commit in one round trip, or NULL. When a step fails nothing is committed. -EAGAIN: a step
+	 * that has to hit a row hit none. -ENOTCONN: as of commit().
+	 */
+	int (*run_commit)(struct engine *engine, struct arena *arena, struct engine_step *steps,
+			  unsigned int n, struct error *error);
 	void (*rollback)(struct engine *engine); /* fine without a transaction */
 	/* Whether the statement can be prepared here, and whether it only reads (true where that cannot be told). */
 	int (*check)(struct engine *engine, const struct engine_stmt *stmt, bool *ret_reads,

@@ -200,6 +200,8 @@ struct batch {
 	struct chain chain, old_chain;
 	int64_t last_call;
 	struct steps writes;
+	bool committed; /* the last writes and the commit went together; commit_err is what came of the commit */
+	int commit_err;
 	struct error *error;
 };
 
@@ -275,7 +277,9 @@ struct ledger {
 	pthread_mutex_t mutex;
 	pthread_cond_t wake;
 	struct ledger_job *head, **tail;
-	unsigned int queued;
+	unsigned int queued, wanted; /* the thread waits for that many */
+	unsigned int expected;	     /* how many take part, by the last transaction */
+	int64_t last_batch_ns;	     /* how long it took */
 	bool stopping;
 	int health;
 	struct error health_error;

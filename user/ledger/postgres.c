@@ -27,10 +27,11 @@ struct engine {
 	PGconn *conn;
 	char *uri;
 	struct engine_options options;
-	bool *prepared; /* by id */
+	bool *prepared; /* by slot() */
 	int n_prepared;
 	bool begin; /* BEGIN goes out with the next steps */
 	bool in_transaction;
+	char *locks; /* array of keys that are taken before the next steps */
 };
 
 /* --- errors ------------------------------------------------------------------------------------------------------ */
@@ -186,6 +187,7 @@ static void pg_close(struct engine *engine)
 	if (!engine)
 		return;
 	PQfinish(engine->conn);
+	free(engine->locks);
 	free(engine->prepared);
 	free(engine->uri);
 	free(engine);
@@ -217,6 +219,7 @@ static void drop(struct engine *engine)
 	PQfinish(engine->conn);
 	engine->conn = NULL;
 	engine->begin = engine->in_transaction = false;
+	free(TAKE_PTR(engine->locks));
 	if (engine->prepared)
 		memset(engine->prepared, 0, (size_t)engine->n_prepared * sizeof(*engine->prepared));
 }
@@ -251,6 +254,7 @@ static void pg_rollback(struct engine *engine)
 {
 	bool open = engine->in_transaction;
 
+	free(TAKE_PTR(engine->locks));
 	engine->begin = engine->in_transaction = false;
 	if (open && PQstatus(engine->conn) == CONNECTION_OK)
 		command(engine, "ROLLBACK", NULL, NULL);
@@ -258,10 +262,21 @@ static void pg_rollback(struct engine *engine)
 
 /* --- steps ------------------------------------------------------------------------------------------------------- */
 
-/* Our text has ?1, libpq wants $1. */
-static char *native(const struct engine_stmt *stmt)
+/* A statement and its form for many are prepared apart. */
+static int slot(const struct engine_stmt *stmt, bool many)
 {
-	char *sql = strdup(stmt->sql);
+	return 2 * stmt->id + many;
+}
+
+static bool has_many(const struct engine_stmt *stmt)
+{
+	return stmt->many && *stmt->many;
+}
+
+/* Our text has ?1, libpq wants $1. */
+static char *native(const struct engine_stmt *stmt, bool many)
+{
+	char *sql = strdup(many ? *stmt->many : stmt->sql);
 
 	for (char *c = sql; c && *c && !stmt->foreign; c++)
 		if (*c == '?')
@@ -269,24 +284,28 @@ static char *native(const struct engine_stmt *stmt)
 	return sql;
 }
 
-static int send_prepare(struct engine *engine, const struct engine_stmt *stmt, const char *name)
+static int send_prepare(struct engine *engine, const struct engine_stmt *stmt, bool many,
+			const char *name)
 {
-	_cleanup_free_ char *sql = native(stmt);
+	_cleanup_free_ char *sql = native(stmt, many);
 
 	if (!sql)
 		return -ENOMEM;
 	return PQsendPrepare(engine->conn, name, sql, 0, NULL) ? 0 : -ENOTCONN;
 }
 
-static bool is_prepared(const struct engine *engine, const struct engine_stmt *stmt)
+static bool is_prepared(const struct engine *engine, const struct engine_stmt *stmt, bool many)
 {
-	return stmt->id < engine->n_prepared && engine->prepared[stmt->id];
+	return slot(stmt, many) < engine->n_prepared && engine->prepared[slot(stmt, many)];
 }
 
-static int note_prepared(struct engine *engine, const struct engine_stmt *stmt, bool prepared)
+static int note_prepared(struct engine *engine, const struct engine_stmt *stmt, bool many,
+			 bool prepared)
 {
-	if (stmt->id >= engine->n_prepared) {
-		int n = stmt->id + 32;
+	int at = slot(stmt, many);
+
+	if (at >= engine->n_prepared) {
+		int n = at + 64;
 		bool *more = realloc(engine->prepared, (size_t)n * sizeof(*more));
 
 		if (!more)
@@ -295,7 +314,7 @@ static int note_prepared(struct engine *engine, const struct engine_stmt *stmt, 
 		engine->prepared = more;
 		engine->n_prepared = n;
 	}
-	engine->prepared[stmt->id] = prepared;
+	engine->prepared[at] = prepared;
 	return 0;
 }
 
@@ -404,38 +423,172 @@ static int take_result(struct engine *engine, struct arena *arena, const PGresul
 
 /* One thing that went into the pipeline, in the order in which results come back. */
 struct item {
-	enum { ITEM_BEGIN, ITEM_PREPARE, ITEM_QUERY } kind;
+	enum { ITEM_BEGIN, ITEM_LOCK, ITEM_PREPARE, ITEM_QUERY, ITEM_MANY, ITEM_COMMIT } kind;
 	struct engine_step *step;
+	bool many;
+	struct engine_step **members; /* of ITEM_MANY */
+	unsigned int n;
 };
 
-static int send_items(struct engine *engine, struct engine_step *steps, unsigned int n,
-		      struct item *items, unsigned int *ret_n)
+/* {1,2} or {"a","b"}: one parameter of all members as an array. */
+static const char *array_of(struct arena *arena, const struct item *item, unsigned int param)
 {
+	struct text text = { .arena = arena };
+
+	text_add(&text, "{", 1);
+	for (unsigned int i = 0; i < item->n; i++) {
+		const struct engine_value *value = &item->members[i]->params[param];
+
+		if (i)
+			text_add(&text, ",", 1);
+		if (value->kind == ENGINE_INT) {
+			text_number(&text, value->number);
+			continue;
+		}
+		text_add(&text, "\"", 1);
+		for (const char *c = value->text; *c; c++) {
+			if (*c == '"' || *c == '\\')
+				text_add(&text, "\\", 1);
+			text_add(&text, c, 1);
+		}
+		text_add(&text, "\"", 1);
+	}
+	text_add(&text, "}", 1);
+	return text.failed ? NULL : text.data;
+}
+
+static int send_many(struct engine *engine, struct arena *arena, const struct item *item,
+		     const char *name)
+{
+	struct engine_value arrays[PARAMS_MAX];
+	unsigned int n = item->step->n_params;
+
+	for (unsigned int i = 0; i < n; i++) {
+		arrays[i] = (struct engine_value){ .kind = ENGINE_TEXT,
+						   .text = array_of(arena, item, i) };
+		if (!arrays[i].text)
+			return -ENOMEM;
+	}
+	return send_query(engine, name, arrays, n);
+}
+
+/* What goes out for steps[i]: itself, or all later ones of its kind with it. NULL members: no memory. */
+static struct item gather(struct arena *arena, struct engine_step *steps, unsigned int n,
+			  unsigned int i, bool *sent)
+{
+	struct item item = { .kind = ITEM_QUERY, .step = &steps[i] };
+	const struct engine_stmt *stmt = steps[i].stmt;
+
+	sent[i] = true;
+	if (!has_many(stmt))
+		return item;
+	for (unsigned int k = i; k < n; k++)
+		item.n += steps[k].stmt == stmt;
+	if (item.n < 2)
+		return item;
+	item.kind = ITEM_MANY;
+	item.many = true;
+	item.members = arena_take(arena, item.n * sizeof(struct engine_step *));
+	item.n = 0;
+	for (unsigned int k = i; k < n && item.members; k++) {
+		if (steps[k].stmt != stmt)
+			continue;
+		steps[k].n_rows = 0;
+		steps[k].changed = 0;
+		sent[k] = true;
+		item.members[item.n++] = &steps[k];
+	}
+	return item;
+}
+
+static int send_items(struct engine *engine, struct arena *arena, struct engine_step *steps,
+		      unsigned int n, bool commit, struct item *items, unsigned int *ret_n)
+{
+	bool *sent = arena_take(arena, n + 1);
 	unsigned int k = 0;
-	int err = 0;
+	int err = sent ? 0 : -ENOMEM;
 
 	if (engine->begin) {
 		if (!PQsendQueryParams(engine->conn, "BEGIN", 0, NULL, NULL, NULL, NULL, 0))
 			return -ENOTCONN;
 		items[k++] = (struct item){ .kind = ITEM_BEGIN };
 	}
+	/* Each statement sees what was committed before it began, so the locks have to be taken by an earlier one. */
+	if (engine->locks) {
+		const char *const keys[] = { engine->locks };
+
+		if (!PQsendQueryParams(
+			    engine->conn,
+			    "SELECT pg_advisory_xact_lock(k) FROM unnest($1::bigint[]) k", 1, NULL,
+			    keys, NULL, NULL, 0))
+			return -ENOTCONN;
+		items[k++] = (struct item){ .kind = ITEM_LOCK };
+	}
 	for (unsigned int i = 0; i < n && !err; i++) {
 		const struct engine_stmt *stmt = steps[i].stmt;
+		struct item item;
 		char name[24];
 
-		snprintf(name, sizeof(name), "s%d", stmt->id);
-		if (!is_prepared(engine, stmt)) {
-			err = send_prepare(engine, stmt, name);
+		if (sent[i])
+			continue;
+		item = gather(arena, steps, n, i, sent);
+		if (item.many && !item.members)
+			return -ENOMEM;
+		snprintf(name, sizeof(name), "%c%d", item.many ? 'm' : 's', stmt->id);
+		if (!is_prepared(engine, stmt, item.many)) {
+			err = send_prepare(engine, stmt, item.many, name);
 			if (!err)
-				err = note_prepared(engine, stmt, true);
-			items[k++] = (struct item){ .kind = ITEM_PREPARE, .step = &steps[i] };
+				err = note_prepared(engine, stmt, item.many, true);
+			items[k++] = (struct item){ .kind = ITEM_PREPARE,
+						    .step = &steps[i],
+						    .many = item.many };
 		}
-		if (!err)
+		if (!err && item.many)
+			err = send_many(engine, arena, &item, name);
+		else if (!err)
 			err = send_query(engine, name, steps[i].params, steps[i].n_params);
-		items[k++] = (struct item){ .kind = ITEM_QUERY, .step = &steps[i] };
+		items[k++] = item;
+	}
+	if (!err && commit) {
+		if (!PQsendQueryParams(engine->conn, "COMMIT", 0, NULL, NULL, NULL, NULL, 0))
+			return -ENOTCONN;
+		items[k++] = (struct item){ .kind = ITEM_COMMIT };
 	}
 	*ret_n = k;
 	return !err && !PQpipelineSync(engine->conn) ? -ENOTCONN : err;
+}
+
+/* The rows of many, each to the step that it belongs to. Without rows, one was changed for each. */
+static int take_many(struct engine *engine, struct arena *arena, const PGresult *result,
+		     const struct item *item, struct error *error)
+{
+	if (PQresultStatus(result) == PGRES_COMMAND_OK) {
+		if (strtoull(PQcmdTuples((PGresult *)result), NULL, 10) != item->n)
+			return error_set(error, EAGAIN, "store (PostgreSQL): not all were written");
+		for (unsigned int i = 0; i < item->n; i++)
+			item->members[i]->changed = 1;
+		return 0;
+	}
+	if (PQresultStatus(result) != PGRES_TUPLES_OK)
+		return fail(engine, result, "cannot run a statement", error);
+	for (int row = 0; row < PQntuples(result); row++) {
+		unsigned long long at = strtoull(PQgetvalue(result, row, 0), NULL, 10);
+		struct engine_step *step;
+		struct engine_row whole;
+
+		if (at < 1 || at > item->n)
+			return error_set(error, EIO, "store (PostgreSQL): a row of nobody");
+		step = item->members[at - 1];
+		step->changed++;
+		if (step->n_rows++)
+			continue;
+		if (read_row(result, row, arena, arena, &whole) != 0)
+			return error_set(error, ENOMEM, "store: no memory");
+		step->row = (struct engine_row){ .n = whole.n - 1,
+						 .names = whole.names + 1,
+						 .values = whole.values + 1 };
+	}
+	return 0;
 }
 
 /* Takes what comes back for one item; *first is the first failure of the pipeline. */
@@ -451,6 +604,14 @@ static int take_item(struct engine *engine, struct arena *arena, const struct it
 		err = -ECANCELED; /* after a failure; not the first */
 	} else if (item->kind == ITEM_QUERY) {
 		err = take_result(engine, arena, result, item->step, *first ? NULL : error);
+	} else if (item->kind == ITEM_MANY) {
+		err = take_many(engine, arena, result, item, *first ? NULL : error);
+	} else if (item->kind == ITEM_LOCK && PQresultStatus(result) == PGRES_TUPLES_OK) {
+		err = 0;
+	} else if (item->kind == ITEM_COMMIT && PQresultStatus(result) == PGRES_COMMAND_OK) {
+		if (strcmp(PQcmdStatus(result), "COMMIT") != 0)
+			err = error_set(error, EIO, "store (PostgreSQL): COMMIT gave %s",
+					PQcmdStatus(result));
 	} else if (PQresultStatus(result) != PGRES_COMMAND_OK) {
 		const char *text = PQresultErrorMessage(result);
 
@@ -460,7 +621,7 @@ static int take_item(struct engine *engine, struct arena *arena, const struct it
 	}
 	PQclear(result);
 	if (err && item->kind == ITEM_PREPARE)
-		note_prepared(engine, item->step->stmt, false);
+		note_prepared(engine, item->step->stmt, item->many, false);
 	if (err && !*first)
 		*first = err;
 	lost = next_result(engine, until, &result, error); /* the NULL that ends each query */
@@ -485,10 +646,10 @@ static int take_sync(struct engine *engine, int64_t until, struct error *error)
 		       : error_set(error, ENOTCONN, "store (PostgreSQL): out of step");
 }
 
-static int pipeline(struct engine *engine, struct arena *arena, struct engine_step *steps,
-		    unsigned int n, struct error *error)
+static int pipeline_to(struct engine *engine, struct arena *arena, struct engine_step *steps,
+		       unsigned int n, bool commit, struct error *error)
 {
-	struct item *items = arena_take(arena, (2 * (size_t)n + 1) * sizeof(*items));
+	struct item *items = arena_take(arena, (2 * (size_t)n + 3) * sizeof(*items));
 	int64_t until = deadline(engine);
 	unsigned int n_items = 0;
 	int err, first = 0;
@@ -497,7 +658,7 @@ static int pipeline(struct engine *engine, struct arena *arena, struct engine_st
 		return error_set(error, ENOMEM, "store: no memory");
 	if (PQstatus(engine->conn) != CONNECTION_OK || !PQenterPipelineMode(engine->conn))
 		return error_set(error, ENOTCONN, "store (PostgreSQL): not connected");
-	err = send_items(engine, steps, n, items, &n_items);
+	err = send_items(engine, arena, steps, n, commit, items, &n_items);
 	/* What is half sent cannot be taken back: the connection is given up. */
 	for (unsigned int i = 0; i < n_items && !err; i++)
 		err = take_item(engine, arena, &items[i], until, &first, error);
@@ -508,11 +669,29 @@ static int pipeline(struct engine *engine, struct arena *arena, struct engine_st
 		drop(engine);
 		return err == -ENOMEM ? err : -ENOTCONN;
 	}
+	free(TAKE_PTR(engine->locks));
 	if (engine->begin) {
 		engine->begin = false;
 		engine->in_transaction = true;
 	}
+	if (commit && !first)
+		engine->in_transaction = false;
 	return first;
+}
+
+static int pipeline(struct engine *engine, struct arena *arena, struct engine_step *steps,
+		    unsigned int n, struct error *error)
+{
+	return pipeline_to(engine, arena, steps, n, false, error);
+}
+
+static int pg_run_commit(struct engine *engine, struct arena *arena, struct engine_step *steps,
+			 unsigned int n, struct error *error)
+{
+	int err = pipeline_to(engine, arena, steps, n, true, error);
+
+	/* The operator's statements are not among these: a division by zero is our own word for "no row". */
+	return err == -EDOM ? -EAGAIN : err;
 }
 
 /* A guarded step between savepoints. */
@@ -557,31 +736,25 @@ static int pg_run(struct engine *engine, struct arena *arena, struct engine_step
 	return err;
 }
 
-static const struct engine_stmt lock_stmt = {
-	.sql = "SELECT pg_advisory_xact_lock(?1)",
-	.id = 0,
-};
-
+/* The keys go out with the next steps. */
 static int pg_lock(struct engine *engine, const int64_t *keys, unsigned int n, struct error *error)
 {
 	struct arena arena = { 0 };
-	struct engine_step *steps = arena_take(&arena, n * sizeof(*steps));
-	struct engine_value *values = arena_take(&arena, n * sizeof(*values));
-	int err;
+	struct text text = { .arena = &arena };
 
-	if (!steps || !values) {
-		arena_free(&arena);
-		return error_set(error, ENOMEM, "store: no memory");
-	}
+	free(TAKE_PTR(engine->locks));
+	if (!n)
+		return 0;
+	text_add(&text, "{", 1);
 	for (unsigned int i = 0; i < n; i++) {
-		values[i] = ENGINE_NUMBER(keys[i]);
-		steps[i] = (struct engine_step){ .stmt = &lock_stmt,
-						 .params = &values[i],
-						 .n_params = 1 };
+		if (i)
+			text_add(&text, ",", 1);
+		text_number(&text, keys[i]);
 	}
-	err = n ? pg_run(engine, &arena, steps, n, false, error) : 0;
+	text_add(&text, "}", 1);
+	engine->locks = text.failed ? NULL : strdup(text.data);
 	arena_free(&arena);
-	return err;
+	return engine->locks ? 0 : error_set(error, ENOMEM, "store: no memory");
 }
 
 /* --- reading many rows ------------------------------------------------------------------------------------------- */
@@ -618,16 +791,16 @@ static int pg_each(struct engine *engine, const struct engine_stmt *stmt,
 
 	/* Preparing goes with a pipeline of its own, which also sends a BEGIN that waits. */
 	snprintf(name, sizeof(name), "s%d", stmt->id);
-	if (engine->begin)
+	if (engine->begin || engine->locks)
 		err = pipeline(engine, &arena, NULL, 0, error);
-	if (!err && !is_prepared(engine, stmt)) {
-		_cleanup_free_ char *sql = native(stmt);
+	if (!err && !is_prepared(engine, stmt, false)) {
+		_cleanup_free_ char *sql = native(stmt, false);
 		PGresult *result = sql ? PQprepare(engine->conn, name, sql, 0, NULL) : NULL;
 
 		if (!result || PQresultStatus(result) != PGRES_COMMAND_OK)
 			err = fail(engine, result, "cannot prepare", error);
 		else
-			err = note_prepared(engine, stmt, true);
+			err = note_prepared(engine, stmt, false, true);
 		PQclear(result);
 	}
 	arena_free(&arena);
@@ -697,9 +870,9 @@ static void pg_forget(struct engine *engine, const struct engine_stmt *stmt)
 {
 	char sql[40];
 
-	if (!is_prepared(engine, stmt))
+	if (!is_prepared(engine, stmt, false))
 		return;
-	note_prepared(engine, stmt, false);
+	note_prepared(engine, stmt, false, false);
 	snprintf(sql, sizeof(sql), "DEALLOCATE s%d", stmt->id);
 	command(engine, sql, NULL, NULL);
 }
@@ -707,7 +880,7 @@ static void pg_forget(struct engine *engine, const struct engine_stmt *stmt)
 static int pg_script(struct engine *engine, const char *sql, struct error *error)
 {
 	struct arena arena = { 0 };
-	int err = engine->begin ? pipeline(engine, &arena, NULL, 0, error) : 0;
+	int err = engine->begin || engine->locks ? pipeline(engine, &arena, NULL, 0, error) : 0;
 
 	arena_free(&arena);
 	return err ? err : command(engine, sql, NULL, error);
@@ -726,6 +899,7 @@ const struct engine_ops engine_postgres = {
 	.run = pg_run,
 	.each = pg_each,
 	.commit = pg_commit,
+	.run_commit = pg_run_commit,
 	.rollback = pg_rollback,
 	.check = pg_check,
 	.forget = pg_forget,

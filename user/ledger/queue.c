@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The queue and the thread that empties it. Whatever waits when the last commit ended goes into the next transaction:
- * nobody waits for company, and the busier it is the more share a commit. Jobs belong to whoever submitted them; the queue
+ * The queue and the thread that empties it. Whatever waits when the last commit ended goes into the next transaction,
+ * and the busier it is the more share a commit. Callers who were just answered come back one by one; so that the first
+ * does not leave without the others, the thread waits until as many are there as took part last, but at most a
+ * quarter of the time that the last transaction took, and 3 ms. A caller who is alone never waits. Jobs belong to whoever submitted them; the queue
  * links them and allocates nothing.
  */
 
@@ -10,6 +12,8 @@
 #include <time.h>
 
 #include "ledger/internal.h"
+
+#define GATHER_NS (3 * INT64_C(1000000))
 
 static bool fits(const char *string, size_t max, bool needed)
 {
@@ -175,7 +179,7 @@ int ledger_submit(struct ledger *ledger, struct ledger_job *job)
 	if (!err) {
 		*ledger->tail = job;
 		ledger->tail = &job->next;
-		if (ledger->queued++ == 0)
+		if (++ledger->queued >= ledger->wanted)
 			pthread_cond_signal(&ledger->wake);
 	}
 	pthread_mutex_unlock(&ledger->mutex);
@@ -231,20 +235,31 @@ void ledger_answer_clear(struct ledger_answer *answer)
 
 /* --- the thread -------------------------------------------------------------------------------------------------- */
 
+/* Until n wait, or that long; with the mutex. */
+static void wait_for(struct ledger *ledger, unsigned int n, int64_t ns)
+{
+	struct timespec until;
+
+	clock_gettime(CLOCK_MONOTONIC, &until);
+	ns += until.tv_nsec;
+	until.tv_sec += ns / NS_PER_S;
+	until.tv_nsec = ns % NS_PER_S;
+	ledger->wanted = n;
+	while (ledger->queued < n && !ledger->stopping &&
+	       pthread_cond_timedwait(&ledger->wake, &ledger->mutex, &until) == 0)
+		;
+}
+
 /* Takes what waits, at most a batch. 0: it is time for housekeeping. */
 static unsigned int take(struct ledger *ledger, bool *ret_stop)
 {
+	int64_t gather_ns = ledger->last_batch_ns / 4;
 	unsigned int n = 0;
-	struct timespec until;
 
 	pthread_mutex_lock(&ledger->mutex);
-	if (!ledger->head && !ledger->stopping) {
-		clock_gettime(CLOCK_MONOTONIC, &until);
-		until.tv_sec += 1;
-		while (!ledger->head && !ledger->stopping &&
-		       pthread_cond_timedwait(&ledger->wake, &ledger->mutex, &until) == 0)
-			;
-	}
+	wait_for(ledger, 1, NS_PER_S);
+	if (ledger->head && ledger->queued < ledger->expected)
+		wait_for(ledger, ledger->expected, gather_ns < GATHER_NS ? gather_ns : GATHER_NS);
 	while (ledger->head && n < ledger->options.batch_max) {
 		struct ledger_job *job = ledger->head;
 
@@ -278,6 +293,23 @@ static unsigned int run_ticks(struct ledger *ledger, unsigned int n)
 	return left;
 }
 
+static void run_batch(struct ledger *ledger, unsigned int n)
+{
+	struct timespec from, to;
+
+	clock_gettime(CLOCK_MONOTONIC, &from);
+	batch_run(ledger, ledger->batch_jobs, n);
+	clock_gettime(CLOCK_MONOTONIC, &to);
+	ledger->last_batch_ns =
+		(int64_t)(to.tv_sec - from.tv_sec) * NS_PER_S + to.tv_nsec - from.tv_nsec;
+	pthread_mutex_lock(&ledger->mutex);
+	/* Those who were answered, and those who came meanwhile; some of the former are already among the latter. */
+	ledger->expected = n > ledger->queued ? n : ledger->queued;
+	if (ledger->expected > ledger->options.batch_max)
+		ledger->expected = ledger->options.batch_max;
+	pthread_mutex_unlock(&ledger->mutex);
+}
+
 void *queue_thread(void *data)
 {
 	struct ledger *ledger = data;
@@ -289,7 +321,7 @@ void *queue_thread(void *data)
 		if (n)
 			n = run_ticks(ledger, n);
 		if (n)
-			batch_run(ledger, ledger->batch_jobs, n);
+			run_batch(ledger, n);
 		if (!stop)
 			tick_run(ledger, false);
 		tool_reap(ledger);

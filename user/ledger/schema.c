@@ -11,8 +11,13 @@
 
 #include "ledger/sql.h"
 
+#define X(enum_id, text) [SQL_##enum_id] = (text),
+static const char *const many[SQL_N] = { LEDGER_SQL_MANY(X) };
+#undef X
+
 const struct engine_stmt ledger_sql[SQL_N] = {
-#define X(enum_id, text) [SQL_##enum_id] = { .sql = (text), .id = SQL_##enum_id },
+#define X(enum_id, text) \
+	[SQL_##enum_id] = { .sql = (text), .id = SQL_##enum_id, .many = &many[SQL_##enum_id] },
 	LEDGER_SQL(X)
 #undef X
 };
