@@ -69,11 +69,22 @@ struct {
 	__type(value, struct reports);
 } cordon_reports SEC(".maps");
 
+/* A path on its way up. */
+struct path_walk {
+	const struct dentry *dentry;
+	const struct mount *mount;
+	const struct dentry *mnt_root;
+	__u32 start;
+	__u32 off;
+	__u32 flags; /* CORDON_PATH_* */
+	__u32 pad;
+};
+
 struct scratch {
 	struct cordon_event event;
 	char names[NAMES_SIZE + NAME_MAX_BYTES];
 	struct report report; /* a copy, for the parts below */
-	__u32 path_flags;     /* CORDON_PATH_*, of the last path_append() */
+	struct path_walk walk;
 };
 
 struct {
@@ -83,21 +94,19 @@ struct {
 	__type(value, struct scratch);
 } cordon_scratch SEC(".maps");
 
-struct path_walk {
-	struct scratch *s;
-	const struct dentry *dentry;
-	const struct mount *mount;
-	const struct dentry *mnt_root;
-	__u32 start;
-	__u32 off;
-	__u32 flags;
-};
-
 /* One step up: write a component, or cross to the parent mount. 1 ends the walk. */
-static long path_step(__u32 i, struct path_walk *w)
+static long path_step(__u32 i, __u32 *depth)
 {
-	const struct dentry *parent = CORE_READ_OF(w->dentry, d_parent);
+	__u32 key = *depth;
+	struct scratch *s = bpf_map_lookup_elem(&cordon_scratch, &key);
+	const struct dentry *parent;
+	struct path_walk *w;
 	long n;
+
+	if (!s)
+		return 1;
+	w = &s->walk;
+	parent = CORE_READ_OF(w->dentry, d_parent);
 
 	if (w->mount && w->dentry == w->mnt_root) {
 		const struct mount *up = CORE_READ_OF(w->mount, mnt_parent);
@@ -115,7 +124,7 @@ static long path_step(__u32 i, struct path_walk *w)
 	}
 	n = -1;
 	if (w->off - w->start <= CORDON_PATH_MAX - NAME_MAX_BYTES)
-		n = bpf_probe_read_kernel_str(w->s->names + (w->off & (NAMES_SIZE - 1)),
+		n = bpf_probe_read_kernel_str(s->names + (w->off & (NAMES_SIZE - 1)),
 					      NAME_MAX_BYTES, CORE_READ_OF(w->dentry, d_name.name));
 	if (n <= 0) {
 		w->flags |= CORDON_PATH_TRUNCATED;
@@ -133,24 +142,26 @@ static long path_step(__u32 i, struct path_walk *w)
  */
 noinline int path_append(__u32 depth, __u32 off, __u64 dentry, __u64 mount)
 {
+	struct scratch *s = bpf_map_lookup_elem(&cordon_scratch, &depth);
 	const struct vfsmount *mnt = (void *)mount;
-	struct path_walk w = {};
+	struct path_walk *w;
 
-	w.s = bpf_map_lookup_elem(&cordon_scratch, &depth);
-	if (!w.s)
+	if (!s)
 		return 0;
-	w.dentry = (void *)dentry;
-	w.start = w.off = off;
+	w = &s->walk;
+	w->dentry = (void *)dentry;
+	w->start = w->off = off;
+	w->mount = NULL;
+	w->flags = 0;
 	if (mnt) {
-		w.mount = (void *)mnt - bpf_core_field_offset(struct mount, mnt);
-		w.mnt_root = BPF_CORE_READ(mnt, mnt_root);
+		w->mount = (void *)mnt - bpf_core_field_offset(struct mount, mnt);
+		w->mnt_root = BPF_CORE_READ(mnt, mnt_root);
 	} else {
-		w.flags = CORDON_PATH_TRUNCATED;
+		w->flags = CORDON_PATH_TRUNCATED;
 	}
-	if (bpf_loop(PATH_STEPS_MAX, path_step, &w, 0) == PATH_STEPS_MAX)
-		w.flags |= CORDON_PATH_TRUNCATED;
-	w.s->path_flags = w.flags;
-	return w.off - w.start;
+	if (bpf_loop(PATH_STEPS_MAX, path_step, &depth, 0) == PATH_STEPS_MAX)
+		w->flags |= CORDON_PATH_TRUNCATED;
+	return w->off - w->start;
 }
 
 /* A dentry-only hook knows no mount; that of the task's root serves when it shows the same file system. */
@@ -263,11 +274,11 @@ noinline int event_names(__u32 depth)
 		const struct vfsmount *mnt = d->mnt ?: mount_guess(d->dentry);
 
 		e->path_len = path_append(depth, off, (__u64)d->dentry, (__u64)mnt);
-		e->path_flags = s->path_flags;
+		e->path_flags = s->walk.flags;
 		off += e->path_len;
 		if (d->dentry2) {
 			e->path2_len = path_append(depth, off, (__u64)d->dentry2, (__u64)mnt);
-			e->path2_flags = s->path_flags;
+			e->path2_flags = s->walk.flags;
 			off += e->path2_len;
 		}
 	}

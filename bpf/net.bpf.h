@@ -39,24 +39,57 @@ static const bool cordon_degraded = true;
 static const bool cordon_degraded = false;
 #endif
 
-/* Global for the same reason as net_rule(). */
-noinline int net_class(struct cordon_addr *a)
+/*
+ * Class and rule of an address. Global, so that the many branches are verified once and not in each caller; they take
+ * numbers, because what lies in the caller's stack newer verifiers follow once more for each call.
+ */
+struct address_words {
+	__u64 hi, lo;
+};
+
+static __always_inline void addr_from_words(struct cordon_addr *a, __u64 hi, __u64 lo, bool v6)
 {
-	return a ? decide_class(a) : DECIDE_IS_METADATA;
+	struct address_words words = { hi, lo };
+
+	a->v6 = v6;
+	__builtin_memcpy(a->b, &words, sizeof(a->b));
 }
 
-/* The rule for the address in d. Global, so that its many branches are verified once and not in each caller. */
-noinline int net_rule(__u32 slot, struct detail *d)
+static __always_inline struct address_words addr_words(const struct cordon_addr *a)
+{
+	struct address_words words;
+
+	__builtin_memcpy(&words, a->b, sizeof(words));
+	return words;
+}
+
+noinline int address_class(__u64 hi, __u64 lo, __u32 v6)
+{
+	struct cordon_addr a = {};
+
+	addr_from_words(&a, hi, lo, v6);
+	return decide_class(&a);
+}
+
+static __always_inline int net_class(const struct cordon_addr *a)
+{
+	struct address_words words = addr_words(a);
+
+	return address_class(words.hi, words.lo, a->v6);
+}
+
+/* how: v6, then 16 bits each of protocol and port */
+noinline int address_rule(__u32 slot, __u64 hi, __u64 lo, __u64 how)
 {
 	struct cordon_fence *fence = bpf_map_lookup_elem(&cordon_fences, &slot);
 	const struct cordon_net *net = NULL;
 	struct cordon_net_key key = {};
-	struct cordon_addr addr;
+	struct cordon_addr addr = {};
 	struct fctx f = {};
 
-	if (!d || !fence || fence->broken || !fence_load(&f, slot, fence->id))
+	if (!fence || fence->broken || !fence_load(&f, slot, fence->id))
 		return CORDON_RULE_GUARD_STATE;
-	addr = d->addr;
+	addr_from_words(&addr, hi, lo, how & 1);
 	if (f.policy->has_nets) {
 		key.tag = f.tag << 1 | addr.v6;
 		key.prefixlen = addr.v6 ? 32 + 128 : 32 + 32;
@@ -66,7 +99,17 @@ noinline int net_rule(__u32 slot, struct detail *d)
 			__builtin_memcpy(key.b, addr.b + 12, 4);
 		net = bpf_map_lookup_elem(&cordon_nets, &key);
 	}
-	return decide_net(f.policy, &addr, net_class(&addr), d->proto, d->dport, net);
+	return decide_net(f.policy, &addr, address_class(hi, lo, how & 1), (__u16)(how >> 16),
+			  (__u16)(how >> 32), net);
+}
+
+/* The rule for the address in d. */
+static __always_inline int net_rule(__u32 slot, const struct detail *d)
+{
+	struct address_words words = addr_words(&d->addr);
+
+	return address_rule(slot, words.hi, words.lo,
+			    d->addr.v6 | (__u64)d->proto << 16 | (__u64)d->dport << 32);
 }
 
 /* Is the TCP port one of network.listen? Global, too. */
