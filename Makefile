@@ -114,6 +114,11 @@ $(O)/tests/cordon-gateway-test: $(call obj,gateway) $(O)/tests/gateway/identity_
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $(call obj,gateway) $(O)/tests/gateway/identity_test.o \
 		$(filter-out $(O)/libidentity.a,$(GATEWAY_LIBS)) $(GATEWAY_LDLIBS)
 
+$(O)/tests/load: tests/bench/load.c Makefile
+	$(call say,TEST,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(ALL_CFLAGS) -isystem /usr/include/postgresql -MMD -MP -MF $@.d $(ALL_LDFLAGS) -o $@ $< -lsqlite3 -lpq -lpthread
+
 $(O)/cordon-gateway.8: $(O)/cordon-gateway
 	$(call say,MAN,$@)
 	$(Q)$(O)/cordon-gateway --print-man > $@
@@ -216,6 +221,8 @@ bench: deps ## instruction counts against peers, in VMs; writes build/bench.json
 	$(Q)$(MAKE) --no-print-directory $(O)/ledger/bench
 	$(Q)tests/bench/run
 	$(Q)tests/bench/ledger
+	$(Q)$(MAKE) --no-print-directory $(O)/tests/cordon-gateway-test $(O)/tests/load
+	$(Q)tests/bench/gateway
 
 .PHONY: demo
 demo: ## the main job: an agent with and without a fence
