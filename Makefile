@@ -167,12 +167,13 @@ $(HELPERS): $(O)/tests/%: tests/%.c $(LIBS) Makefile
 	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP -MF $@.d $(ALL_LDFLAGS) -o $@ $< $(LINK_LIBS) $(LDLIBS)
 
 # The ledger's tests and programs: build/ledger/NAME from tests/ledger/NAME.c and store.c.
+LEDGER_WRAP_test_ledger := $(shell sed -n 's/^ \* wrap: //p' tests/ledger/test_ledger.c 2>/dev/null)
 LEDGER_TESTS := $(patsubst tests/ledger/%.c,$(O)/ledger/%,$(filter-out %/store.c,$(wildcard tests/ledger/*.c)))
 $(LEDGER_TESTS): $(O)/ledger/%: tests/ledger/%.c tests/ledger/store.c $(LEDGER_LIBS) $(O)/libutil.a Makefile
 	$(call say,TEST,$@)
 	$(Q)mkdir -p $(@D)
-	$(Q)$(CC) $(ALL_CFLAGS) -Itests/ledger -isystem /usr/include/postgresql -MMD -MP -MF $@.d $(ALL_LDFLAGS) -o $@ $< \
-		tests/ledger/store.c $(LEDGER_LIBS) $(O)/libutil.a $(LEDGER_LDLIBS) -lcmocka
+	$(Q)$(CC) $(ALL_CFLAGS) -Itests/ledger -isystem /usr/include/postgresql -MMD -MP -MF $@.d $(ALL_LDFLAGS) \
+		$(LEDGER_WRAP_$*) -o $@ $< tests/ledger/store.c $(LEDGER_LIBS) $(O)/libutil.a $(LEDGER_LDLIBS) -lcmocka
 
 FUZZ_SECONDS ?= 120
 

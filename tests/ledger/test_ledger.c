@@ -2,6 +2,8 @@
 /*
  * One suite against both engines: every promise of user/ledger/ledger.h, looked at from the side with plain SQL. Faults
  * are injected by wrapping the engine's table of operations; the clock is the test's.
+ *
+ * wrap: -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=strdup
  */
 
 #include <errno.h>
@@ -1332,6 +1334,105 @@ static void test_nth_failure_http(void **state)
 	books_balance();
 }
 
+/* The n-th allocation fails (only ours: the linker puts these in front of the library's). */
+static atomic_int alloc_at, allocs;
+
+void *__real_malloc(size_t size);
+void *__real_calloc(size_t n, size_t size);
+void *__real_realloc(void *p, size_t size);
+char *__real_strdup(const char *string);
+void *__wrap_malloc(size_t size);
+void *__wrap_calloc(size_t n, size_t size);
+void *__wrap_realloc(void *p, size_t size);
+char *__wrap_strdup(const char *string);
+
+static bool alloc_fails(void)
+{
+	return atomic_load(&alloc_at) && atomic_fetch_add(&allocs, 1) + 1 == atomic_load(&alloc_at);
+}
+
+void *__wrap_malloc(size_t size)
+{
+	return alloc_fails() ? NULL : __real_malloc(size);
+}
+
+void *__wrap_calloc(size_t n, size_t size)
+{
+	return alloc_fails() ? NULL : __real_calloc(n, size);
+}
+
+void *__wrap_realloc(void *p, size_t size)
+{
+	return alloc_fails() ? NULL : __real_realloc(p, size);
+}
+
+char *__wrap_strdup(const char *string)
+{
+	return alloc_fails() ? NULL : __real_strdup(string);
+}
+
+static void test_nth_allocation(void **state)
+{
+	bool over = false;
+	int n;
+
+	NEEDS_STORE();
+	tool = refund_open(ledger, LEDGER_EXECUTOR_SQL, 100, LEDGER_NO_LIMIT, LEDGER_OVER_REFUSE);
+	ledger->tick_at_ns = INT64_MAX;
+	for (n = 1; !over; n++) {
+		int64_t before = refunded("o-1");
+		enum ledger_code code;
+		char key[16];
+
+		snprintf(key, sizeof(key), "k%d", n);
+		atomic_store(&allocs, 0);
+		atomic_store(&alloc_at, n);
+		code = refund(ledger, tool, key, "o-1", 1);
+		over = atomic_load(&allocs) < n;
+		atomic_store(&alloc_at, 0);
+		if (code == LEDGER_OK)
+			assert_int_equal(refunded("o-1"), before + 1);
+		else if (code == LEDGER_UNAVAILABLE)
+			assert_int_equal(refunded("o-1"), before);
+		else
+			is_code(code, LEDGER_COMMIT_UNKNOWN);
+		code = refund(ledger, tool, key, "o-1", 1);
+		assert_true(code == LEDGER_OK || code == LEDGER_DUPLICATE);
+		assert_int_equal(refunded("o-1"), before + 1);
+	}
+	assert_true(n > 2);
+	books_balance();
+}
+
+/* Opening, too: an error, no crash, and the next try works. */
+static void test_nth_allocation_of_open(void **state)
+{
+	struct ledger_options options;
+	bool over = false;
+	int n;
+
+	NEEDS_STORE();
+	close_all();
+	options = options_of("n1");
+	for (n = 1; !over; n++) {
+		struct error error = { 0 };
+		int err;
+
+		atomic_store(&allocs, 0);
+		atomic_store(&alloc_at, n);
+		err = ledger_open(&ledger, &options, &error);
+		over = atomic_load(&allocs) < n;
+		atomic_store(&alloc_at, 0);
+		assert_true(err == 0 || (err < 0 && *error.text));
+		if (!err)
+			ledger_close(ledger);
+		ledger = NULL;
+	}
+	assert_true(n > 10);
+	ledger = open_with(&options);
+	books_balance();
+}
+
 /* G-24: the record cannot be written, so nothing is done. */
 static void test_record_must_be_written(void **state)
 {
@@ -1658,6 +1759,8 @@ int main(void)
 		TEST(test_overload),
 		TEST(test_nth_failure),
 		TEST(test_nth_failure_http),
+		TEST(test_nth_allocation),
+		TEST(test_nth_allocation_of_open),
 		TEST(test_record_must_be_written),
 		TEST(test_connection_lost),
 		TEST(test_chain),
