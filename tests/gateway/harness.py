@@ -305,7 +305,7 @@ class Gateway:
     """One process of cordon-gateway-test."""
 
     def __init__(self, world, number, tools=("refund", "strict", "free"), config="", limits="", unix=False, env=None,
-                 store=None):
+                 store=None, events=None):
         self.world, self.number = world, number
         self.port = free_port()
         self.address = ("127.0.0.1", self.port)
@@ -315,6 +315,7 @@ class Gateway:
         self.env = dict(os.environ, CORDON_TEST_IDENTITIES=world.ids, **(env or {}))
         self.process = None
         self.ready = False
+        self.events = events or os.path.join(world.directory, f"events-{number}.jsonl")
         self.settings = dict(tools=tools, config=config, limits=limits, store=store)
         self.configure()
 
@@ -328,7 +329,7 @@ class Gateway:
                     f"node: n-{self.number}\n"
                     f"store: {s['store'] or self.world.db.url}\n"
                     f"admin: {self.world.directory}/admin-{self.number}.sock\n"
-                    f"events: {self.world.directory}/events-{self.number}.jsonl\n"
+                    f"events: {self.events}\n"
                     f"tools: [{', '.join(self.world.tools[t] for t in s['tools'])}]\n"
                     + (f"limits: {{{s['limits']}}}\n" if s["limits"] else "") + s["config"])
 

@@ -2,6 +2,7 @@
 """The gateway's life and its surroundings: reload, drain, restart, several gateways, stores and upstreams that fail."""
 
 import contextlib
+import json
 import os
 import signal
 import socket
@@ -11,7 +12,7 @@ import threading
 import time
 
 from cases import expect, parallel
-from harness import PAID, PROGRAM, Connection, free_port, order, refund
+from harness import BUILD, PAID, PROGRAM, Connection, free_port, order, refund
 from upstream import REMOTE, Upstream
 
 CASES = []
@@ -264,6 +265,79 @@ def unwritable(world):
         world.db.crash()
         yield
         world.db.again()
+
+
+def cordon(gateway, *args):
+    """A verb of cordon on the gateway's admin socket, as the gateway's own user."""
+    done = subprocess.run([os.path.join(BUILD, "cordon"), args[0], "--admin",
+                           f"{gateway.world.directory}/admin-{gateway.number}.sock", *args[1:]],
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False)
+    return done.returncode, done.stdout + done.stderr
+
+
+@case("A-1", "a held call: approved it is executed once, and the key tells; denied it is refused for good")
+def _(world):
+    upstream, gateway = remote(world, limits="limits: {single: 10, over: approve}")
+    where, tenant = world.fence()
+    calls = {"yes": ("/refund", refund(tenant, 20000, "yes", 1)), "no": ("/refund", refund(tenant, 20000, "no", 2)),
+             "far": ("/remote", refund(tenant, 20000, "far", 3))}
+    tickets = {name: expect(gateway.post(where, *call), 202).json["approval"] for name, call in calls.items()}
+    assert upstream.count() == 0 and world.refunded(order(tenant)) == 0
+    code, text = cordon(gateway, "approvals", "list")
+    assert code == 0 and all(ticket in text for ticket in tickets.values()), text
+    for name, verb in (("yes", "approve"), ("no", "deny"), ("far", "approve")):
+        code, text = cordon(gateway, "approvals", verb, tickets[name], "--reason", "test")
+        assert code == 0, text
+    assert cordon(gateway, "approvals", "approve", tickets["yes"])[0] != 0, "approved twice"
+    assert cordon(gateway, "approvals", "approve", tickets["no"])[0] != 0, "approved after it was denied"
+    for name, status, word in (("yes", 200, "duplicate"), ("no", 403, "approval_denied"), ("far", 200, "duplicate")):
+        for _ in range(2):
+            expect(gateway.post(where, *calls[name]), status, word)
+    states = {name: expect(gateway.get(where, f"/approvals/{ticket}"), 200).json["status"]
+              for name, ticket in tickets.items()}
+    assert states == {"yes": "ok", "no": "approval_denied", "far": "ok"}, states
+    assert world.refunded(order(tenant)) == 20000 and world.refunded(order(tenant, 2)) == 0
+    assert upstream.count() == 1 and upstream.seen[0][2]["Authorization"] == f"Bearer {SECRET}"
+    upstream.close()
+
+
+@case("E-1", "every decision is an event, before the answer; without events nothing is decided")
+def _(world):
+    where, tenant = world.fence()
+    name = os.path.join(world.directory, "events.sock")
+    gateway = world.gateway().start()
+    told = [(where, refund(tenant, 5, "k"), "ok", 200), (where, refund(tenant, 5, "k"), "duplicate", 200),
+            (where, refund(tenant, 0, "z"), "amount_out_of_range", 422),
+            (where, refund(tenant, 20000, "h", 2), "pending_approval", 202),
+            (where, refund("t-0", 5, "m"), "tenant_mismatch", 403), (where, b"{", "malformed_request", 400),
+            (None, refund(tenant, 5, "u"), "unauthenticated", 401)]
+    for i, (who, body, word, status) in enumerate(told):
+        expect(gateway.post(who, "/refund", body), status, word)
+        # It is there as soon as the answer is.
+        with open(gateway.events) as f:
+            events = [json.loads(line) for line in f]
+        assert len(events) == i + 1, (len(events), i)
+        event, inner = events[-1], events[-1]["gateway"]
+        assert event["type"] == "gateway" and inner["status"] == status and inner["reason"].startswith(word), event
+        assert event["verdict"] == ("allow" if status == 200 else "deny"), event
+        assert inner["tool"] == "refund" and inner["record"] == i + 1 and len(inner["record_hash"]) == 64, event
+        if who:
+            assert event["fence"]["tenant"] == tenant and event["fence"]["subject"] == "alice", event
+        if isinstance(body, dict) and who:
+            assert inner["object"] == body["order_id"] and inner["amount"] == body["amount"], event
+            assert inner["idempotency_key"] == body["idempotency_key"], event
+    gateway.kill()
+    # A socket that nobody listens on.
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(name)
+        second = world.gateway(events=name).start()
+        expect(second.post(where, "/free", refund(tenant, 7, "s", 3)), 503, "unavailable")
+        expect(second.get(where, "/health"), 503)
+        assert world.refunded(order(tenant, 3)) == 0
+        listener.listen()
+        expect(second.post(where, "/free", refund(tenant, 7, "s", 3)), 200, "ok")
+        expect(second.get(where, "/health"), 200)
+        second.kill()
 
 
 # --- upstreams ----------------------------------------------------------------------------------------------------
