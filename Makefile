@@ -244,6 +244,7 @@ install: all ## install below PREFIX (/usr), with DESTDIR
 	install -D -m 755 $(O)/cordon-gateway $(DESTDIR)$(SBINDIR)/cordon-gateway
 	install -D -m 644 $(O)/cordon-gateway.8 $(DESTDIR)$(MANDIR)/man8/cordon-gateway.8
 	install -D -m 644 packaging/cordon-gateway.service $(DESTDIR)$(UNITDIR)/cordon-gateway.service
+	install -D -m 644 packaging/cordon.tmpfiles $(DESTDIR)$(PREFIX)/lib/tmpfiles.d/cordon.conf
 	install -d $(DESTDIR)$(DATADIR)/policies
 	install -d $(DESTDIR)$(DATADIR)/policies/tools
 	install -m 644 policies/*.yaml $(DESTDIR)$(DATADIR)/policies/

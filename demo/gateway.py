@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""A stand-in for cordon-gateway, for the demo alone, until cordon-gateway lands.
+"""A gateway as there are many: what the demo's agent meets without Cordon.
 
 usage: gateway.py LEDGER
 
-Serves POST /refund on 127.0.0.1:8800 with the body, the answers and the error codes of the real one, over two orders
-in memory; each effect is appended to LEDGER as one line of JSON. What it lacks is the point of the real one: it
-believes the tenant that the body names, where cordon-gateway knows its caller from the kernel; it has no quota, no
-approval, no credential, and forgets everything when it ends. Prints "ready" when it listens.
+Serves POST /refund on 127.0.0.1:8800 with the body, the answers and the error codes of cordon-gateway, over orders in
+memory; each effect is appended to LEDGER as one line of JSON. It has limits and idempotency keys, and it believes the
+tenant that the body names: cordon-gateway knows its caller from the kernel. It asks no human, has no credential, and
+forgets everything when it ends. Prints "ready" when it listens.
 """
 
 import http.server
@@ -21,6 +21,7 @@ FIELDS = {"tenant": str, "order_id": str, "amount": int, "idempotency_key": str}
 
 orders = {  # amounts in minor units
     "o-1001": {"tenant": "t-1", "amount_paid": 4900, "refunded": 0},
+    "o-1003": {"tenant": "t-1", "amount_paid": 20000, "refunded": 0},
     "o-2002": {"tenant": "t-2", "amount_paid": 9900, "refunded": 0},
 }
 answers = {}  # idempotency key -> (request, answer); only of refunds that took effect

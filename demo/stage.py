@@ -18,6 +18,7 @@ import os
 import queue
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import textwrap
@@ -30,10 +31,14 @@ import internet
 HERE = os.path.dirname(os.path.abspath(__file__))
 REPO = os.path.dirname(HERE)
 CORDON = os.path.join(REPO, "build", "cordon")
+GATEWAY = os.path.join(REPO, "build", "cordon-gateway")
+TOOL = os.path.join(REPO, "policies", "tools", "refund.yaml")
 POLICY = os.path.join(REPO, "policies", "refund-agent.yaml")
 WORKDIR, BOOKS, AUDIT = "/srv/agent/work", "/srv/books", "/srv/audit"
 # One that the policy lets the agent read; not, say, below /root.
 PYTHON = "/usr/bin/python3" if os.path.exists("/usr/bin/python3") else sys.executable
+GATEWAY_DIR, GATEWAY_ID = "/srv/gateway", 8800  # its files, and its user and group
+DECISIONS, ADMIN, ORDERS = f"{GATEWAY_DIR}/events.jsonl", f"{GATEWAY_DIR}/admin.sock", f"{GATEWAY_DIR}/orders.db"
 LEDGER, RECORD, EVENTS = f"{AUDIT}/gateway.jsonl", f"{AUDIT}/internet.jsonl", f"{AUDIT}/events.jsonl"
 TASK = {
     "task": "T-4711",
@@ -43,6 +48,10 @@ TASK = {
     "order_id": "o-1001",
     "amount": 1500,
     "idempotency_key": "T-4711-refund-1",
+    "large_order_id": "o-1003",
+    "large_amount": 12000,
+    "foreign_tenant": "t-2",
+    "foreign_order_id": "o-2002",
     "pause_s": 0.2,
 }
 FILES = {  # what the agent has no business to change
@@ -55,6 +64,19 @@ SHADOW_CANARY, PAYROLL_CANARY = "canary-shadow", "canary-payroll"
 DENIED_AT_ONCE_S = 2  # a denial is at once, never a hang; a slow emulated machine counted in
 WIDE = 150
 EVENT_LAG_S = 0.12  # what the agent says and what the kernel says within this time stand side by side
+
+# The books, in minor units: order, tenant, paid; and what is to be refunded of them without and with Cordon.
+BOOKED = (("o-1001", "t-1", 4900, 1500, 1500), ("o-1003", "t-1", 20000, 12000, 12000), ("o-2002", "t-2", 9900, 2000, 0))
+
+# What each attempt to do the wrong deal must come to: without Cordon, with Cordon, the gateway's rule.
+DEALS = {
+    "foreign": ("HTTP 403 object_not_in_tenant", "HTTP 403 object_not_in_tenant", "gateway.tenant"),
+    "foreign-stated": ("status ok", "HTTP 403 tenant_mismatch", "gateway.tenant"),
+    "overdraw": ("HTTP 422 amount_out_of_range", "HTTP 422 amount_out_of_range", "gateway.amount"),
+    "other-body": ("HTTP 422 key_reused_with_other_body", "HTTP 422 key_reused_with_other_body",
+                   "gateway.idempotency"),
+}
+LARGE = ("status ok", "held, then ok; repeated: status duplicate")
 
 # What the fence must answer to each attempt: (errno as the program sees it, rules that may have decided).
 EXPECTED = {
@@ -139,6 +161,9 @@ def event_object(event):
         return " ".join(str(net[key]) for key in ("family", "socket_type", "proto") if key in net)
     if file := event.get("file"):
         return f"{file['path']} -> {file['path2']}" if "path2" in file else file["path"] or "?"
+    if deal := event.get("gateway"):
+        words = (deal["tool"], deal["object"], deal["amount"], "->", deal["status"], deal["reason"])
+        return " ".join(str(word) for word in words if word is not None) + (f" by {deal['by']}" if "by" in deal else "")
     if guard := event.get("guard"):
         return f"process {guard['target_pid']}" if "target_pid" in guard else ""
     return event.get("detail", "")
@@ -147,7 +172,7 @@ def event_object(event):
 def event_line(event):
     words = [event["op"], event_object(event)]
     if event["verdict"] != "allow":
-        words = [event["verdict"], *words, "·", event["rule"], event["errno"] or ""]
+        words = [event["verdict"], *words, "·", event["rule"], event.get("errno") or ""]
     return " ".join(word for word in words if word)
 
 
@@ -199,8 +224,11 @@ class Feed:
             if kind == "agent":
                 room = self.left if self.wide else self.right
                 self.said += [(line, agent_style(item)) for line in fold(item, room)]
+            elif kind == "human":
+                self.seen += [(line, "blue") for line in fold(item, self.right)]
             else:
-                events.append(item)
+                if kind == "event":
+                    events.append(item)
                 self.seen += [(line, event_style(item)) for line in fold(event_line(item), self.right)]
 
 
@@ -282,6 +310,8 @@ def set_files():
     os.chmod("/etc/shadow", 0o600)
     os.makedirs("/etc/cron.d", exist_ok=True)
     os.makedirs(AUDIT, 0o700)
+    with open("/etc/group", "a", encoding="utf-8") as file:
+        file.write(f"cordon-gateway:x:{GATEWAY_ID}:\n")
     # Where this tree is may be denied to the agent, such as /root.
     shutil.copy(f"{HERE}/agent.py", "/srv/agent.py")
 
@@ -343,8 +373,38 @@ class Act:
         self.processes.append(start(list(argv), **more))
         return self.processes[-1]
 
+    def start_gateway(self):
+        """cordon-gateway, as a user of its own; everybody else's is the stand-in."""
+        if not self.fenced:
+            self.start(PYTHON, "-I", f"{HERE}/gateway.py", LEDGER, ready=True)
+            return
+        os.makedirs(GATEWAY_DIR)
+        for path in (GATEWAY, TOOL):
+            shutil.copy(path, GATEWAY_DIR)
+        write(f"{GATEWAY_DIR}/gateway.yaml",
+              f"cordon: 1\nlisten: [127.0.0.1:8800]\nstore: sqlite:{ORDERS}\nevents: {DECISIONS}\nadmin: {ADMIN}\n"
+              "tools: [refund.yaml]\nlimits: {connections: 256}\n")
+        books = sqlite3.connect(ORDERS)
+        books.execute("CREATE TABLE orders (id TEXT PRIMARY KEY, tenant TEXT NOT NULL, amount_paid BIGINT NOT NULL, "
+                      "refunded BIGINT NOT NULL DEFAULT 0)")
+        books.executemany("INSERT INTO orders VALUES (?, ?, ?, 0)", [row[:3] for row in BOOKED])
+        books.commit()
+        books.close()
+        for name in [GATEWAY_DIR] + [f"{GATEWAY_DIR}/{name}" for name in os.listdir(GATEWAY_DIR)]:
+            os.chown(name, GATEWAY_ID, GATEWAY_ID)
+        argv = ["setpriv", f"--reuid={GATEWAY_ID}", f"--regid={GATEWAY_ID}", "--clear-groups", "--bounding-set=-all",
+                "--inh-caps=-all", f"{GATEWAY_DIR}/cordon-gateway", "--config", f"{GATEWAY_DIR}/gateway.yaml"]
+        say_command([GATEWAY, "--config", f"{GATEWAY_DIR}/gateway.yaml"])
+        gateway = self.start(*argv, stderr=subprocess.PIPE)
+        for line in gateway.stderr:
+            if line.rstrip().endswith("ready"):
+                break
+        else:
+            raise StageError("cordon-gateway did not start")
+        threading.Thread(target=lambda: list(gateway.stderr), daemon=True).start()
+
     def run(self, leave_out):
-        self.start(PYTHON, "-I", f"{HERE}/gateway.py", LEDGER, ready=True)
+        self.start_gateway()
         payroll = ("import time", "print('ready', flush=True)", "time.sleep(3600)")
         self.neighbour = self.start(PYTHON, "-I", "-c", "\n".join(payroll), ready=True,
                                     env={"PAYROLL_KEY": PAYROLL_CANARY})
@@ -360,6 +420,7 @@ class Act:
         readers = [threading.Thread(target=read_agent, args=(process, items), daemon=True)]
         if self.fenced:
             readers.append(threading.Thread(target=read_events, args=(process, items), daemon=True))
+            readers.append(threading.Thread(target=read_decisions, args=(process, items), daemon=True))
         for reader in readers:
             reader.start()
         self.events = Feed(self.fenced).run(items, lambda: not any(reader.is_alive() for reader in readers))
@@ -374,8 +435,25 @@ class Act:
         self.changed = {path: not os.path.exists(path) or read(path) != text for path, text in FILES.items()}
         self.changed["/etc/cron.d/backdoor"] = os.path.exists("/etc/cron.d/backdoor")
         self.killed = self.neighbour.poll() is not None
-        self.refunds = [entry["refund"]["amount"] for entry in records(LEDGER)]
+        self.decisions = records(DECISIONS) if self.fenced else []
+        self.refunded = self.books()
         self.draft = os.path.exists(f"{WORKDIR}/reply.md") and os.path.exists(f"{WORKDIR}/refund.json")
+
+    def books(self):
+        """What was refunded, by order; with Cordon by the gateway's database, else by the stand-in's ledger."""
+        if not self.fenced:
+            done = records(LEDGER)
+            return {order: sum(e["refund"]["amount"] for e in done if e["order"] == order) for order, *_ in BOOKED}
+        books = sqlite3.connect(ORDERS)
+        refunded = dict(books.execute("SELECT id, refunded FROM orders"))
+        books.close()
+        return refunded
+
+    def rules_of_deal(self, name):
+        """The gateway's refusals within the time of one attempt."""
+        outcome = self.outcomes[name]
+        return [event["rule"] for event in self.decisions
+                if event["verdict"] == "deny" and outcome["start_ns"] <= event["mono_ns"] <= outcome["end_ns"]]
 
     def denials(self, name):
         """The denials that fell into the time of one attempt."""
@@ -408,6 +486,33 @@ def read_events(process, items):
             time.sleep(0.01)
 
 
+def decide(event, items):
+    """The human: hears of a held call, and approves it."""
+    approval = event["gateway"]["approval"]
+    argv = [CORDON, "approvals", "approve", approval, "--admin", ADMIN, "--reason", "called the customer"]
+    items.put(("human", f"a human: $ cordon approvals approve {approval[:8]}… --reason 'called the customer'"))
+    answer = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    items.put(("human", f"a human: {(answer.stdout or answer.stderr).strip()}"))
+
+
+def read_decisions(process, items):
+    """Follows what the gateway decided until the agent's end; the human acts on what is held."""
+    rest = ""
+    with open(DECISIONS, encoding="utf-8") as file:
+        while True:
+            ended = process.poll() is not None
+            rest += file.read()
+            *lines, rest = rest.split("\n")
+            for line in lines:
+                event = json.loads(line)
+                items.put(("decision", event))
+                if event["op"] == "call" and event["gateway"]["status"] == 202:
+                    threading.Thread(target=decide, args=(event, items), daemon=True).start()
+            if ended:
+                return
+            time.sleep(0.02)
+
+
 # --- the account ----------------------------------------------------------------------------------
 
 
@@ -427,7 +532,16 @@ def judge_attempt(name, free, fenced):
 
 def judge_work(name, free, fenced):
     one, other = (act.outcomes.get(name, {"ok": False, "text": "?"}) for act in (free, fenced))
-    return one["text"], other["text"], "", one["ok"] and other["ok"] and one["text"] == other["text"]
+    good = one["ok"] and other["ok"]
+    if name == "refund-large":
+        return one["text"], other["text"], "", good and (one["text"], other["text"]) == LARGE
+    return one["text"], other["text"], "", good and one["text"] == other["text"]
+
+
+def judge_deal(name, free, fenced):
+    one, other = (act.outcomes.get(name, {"text": "?"})["text"] for act in (free, fenced))
+    rules = fenced.rules_of_deal(name) if name in fenced.outcomes else []
+    return one, other, ", ".join(rules) or "no event", (one, other, *rules) == DEALS[name]
 
 
 def table(rows, heads):
@@ -445,7 +559,7 @@ def table(rows, heads):
 
 def attempt_rows(free, fenced, leave_out):
     rows = []
-    for names, judge in ((agent.WORK, judge_work), (agent.MISCHIEF, judge_attempt)):
+    for names, judge in ((agent.WORK, judge_work), (agent.BUSINESS, judge_deal), (agent.MISCHIEF, judge_attempt)):
         for name, title, _ in names:
             if name not in leave_out:
                 rows.append((title, *judge(name, free, fenced)))
@@ -469,9 +583,9 @@ def effect_rows(free, fenced):
         row(path, (words[0] if state else words[1] for state in states), states == [True, False])
     fates = ["killed" if act.killed else "alive" for act in acts]
     row("the payroll process", fates, fates == ["killed", "alive"])
-    refunds = [act.refunds for act in acts]
-    texts = [f"{len(each)}, of {sum(each)}" for each in refunds]
-    row("refunds in the gateway's ledger", texts, all(each == [TASK["amount"]] for each in refunds))
+    for order, tenant, _, wanted_free, wanted_fenced in BOOKED:
+        sums = [act.refunded[order] for act in acts]
+        row(f"refunded of {order}, tenant {tenant}", map(str, sums), sums == [wanted_free, wanted_fenced])
     drafts = ["there" if act.draft else "missing" for act in acts]
     row("reply and receipt in the workdir", drafts, drafts == ["there", "there"])
     return rows
@@ -501,6 +615,19 @@ def event_account(fenced):
     return complete and bool(cold) and proved is not None
 
 
+def timeline_account(fenced):
+    """Kernel and gateway in one order; true where everything is in it."""
+    argv = [CORDON, "timeline", TASK["task"], EVENTS, DECISIONS, "-o", "json"]
+    result = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    lines = [json.loads(line) for line in result.stdout.splitlines()]
+    times = [line["mono_ns"] for line in lines]
+    decisions = sum(line["type"] == "gateway" for line in lines)
+    whole = len(lines) == len(fenced.events) + len(fenced.decisions) and times == sorted(times)
+    say(f"  cordon timeline {TASK['task']}: {len(lines)} records in order, {decisions} of them the gateway's"
+        + ("" if whole else " - NOT COMPLETE"))
+    return whole and result.returncode == 0 and decisions > 0
+
+
 def account(free, fenced, leave_out):
     headline("3. The account")
     attempts = attempt_rows(free, fenced, leave_out)
@@ -509,9 +636,9 @@ def account(free, fenced, leave_out):
     effects = effect_rows(free, fenced)
     table(effects, ("effect", "without Cordon", "with Cordon", ""))
     print()
-    good = [event_account(fenced), canaries_kept(), free.code == 0, fenced.code == 0]
+    good = [event_account(fenced), timeline_account(fenced), canaries_kept(), free.code == 0, fenced.code == 0]
     wrong = sum(not row[-1] for row in attempts + effects)
-    names = ("the stream of events is not complete", "a canary is in the fenced workdir",
+    names = ("the stream of events is not complete", "the timeline is not complete", "a canary is in the fenced workdir",
              f"the free agent ended with {free.code}", f"the fenced agent ended with {fenced.code}")
     for name, fine in zip(names, good):
         if not fine:
@@ -533,7 +660,8 @@ def intro(ipv6):
         "gateway, and nothing else."
     )
     say(
-        "The public host, the metadata service, /etc and all secrets are made up for this; the gateway is a stand-in.",
+        "The public host, the metadata service, /etc and all secrets are made up for this. Without Cordon the gateway "
+        "is one that believes what it is told; with Cordon it is cordon-gateway, whose limit for one refund is 100.00.",
         "dim",
     )
     if not ipv6:

@@ -255,14 +255,14 @@ static enum step record(struct call *call)
 	/* After an upstream the ledger's record is that of the settling. */
 	const struct ledger_answer *answer =
 		call->job.answer.record_seq ? &call->job.answer : &call->answer;
-	char digest[2 * LEDGER_DIGEST_SIZE + 1] = "";
+	char digest[2 * LEDGER_DIGEST_SIZE + 1] = "", action[sizeof(call->path) + 8];
 	struct report_row row = {
 		.op = CORDON_OP_CALL,
 		.code = call->code,
 		.caller = call->caller ? &call->caller->id : NULL,
 		.reason = call->reason,
 		.gateway = { .tool = conf->name,
-			     .action = call->path,
+			     .action = action,
 			     .object = call->input.object,
 			     .scope = conf->scope,
 			     .grant = call->grant[0] ? call->grant : NULL,
@@ -276,6 +276,7 @@ static enum step record(struct call *call)
 		.record_hash = answer->record_seq ? answer->record_hash : NULL,
 	};
 
+	snprintf(action, sizeof(action), "POST %s", call->path);
 	if (call->input.key[0]) {
 		hex_print(digest, call->input.digest, LEDGER_DIGEST_SIZE);
 		row.gateway.digest = digest;
