@@ -57,6 +57,10 @@ SQL_EXECUTOR = """\
     RETURNING CAST(:amount AS BIGINT) AS refunded, amount_paid - refunded AS remaining"""
 
 
+class Skip(Exception):
+    """This host cannot run the case; says why."""
+
+
 def order(tenant, number=1):
     return f"o-{tenant}-{number}"
 

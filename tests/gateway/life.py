@@ -2,17 +2,20 @@
 """The gateway's life and its surroundings: reload, drain, restart, several gateways, stores and upstreams that fail."""
 
 import contextlib
+import fcntl
 import json
 import os
 import signal
 import socket
 import sqlite3
+import struct
 import subprocess
+import sys
 import threading
 import time
 
 from cases import expect, parallel
-from harness import BUILD, PAID, PROGRAM, Connection, free_port, order, refund
+from harness import BUILD, PAID, PROGRAM, Connection, Skip, free_port, order, refund
 from upstream import REMOTE, Upstream
 
 CASES = []
@@ -425,6 +428,44 @@ def _(world):
         expect(gateway.post(where, "/remote", refund(tenant, 5, f"m{url}")), 502, "execution_failed")
         assert time.monotonic() - start < 1.5, "it was dialled"
     upstream.close()
+
+
+def loopback_up(*addresses):
+    """In a fresh network namespace: loopback with these addresses."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+        for i, address in enumerate(("127.0.0.1", *addresses)):
+            name = f"lo:{i}".encode() if i else b"lo"
+            fcntl.ioctl(s, 0x8916, struct.pack("16sH2x4s8x", name, socket.AF_INET, socket.inet_aton(address)))
+        fcntl.ioctl(s, 0x8914, struct.pack("16sH14x", b"lo", 0x41))  # up, running
+
+
+@case("U-4", "an upstream that is the metadata service is there and is not dialled", engines=("sqlite",))
+def _(world):
+    if not os.environ.get("CORDON_IN_NETNS"):
+        if subprocess.run(["unshare", "-rn", "true"], stderr=subprocess.DEVNULL, check=False).returncode:
+            raise Skip("no network namespaces for this user")
+        run = os.path.join(os.path.dirname(os.path.abspath(__file__)), "run")
+        done = subprocess.run(["unshare", "-rn", sys.executable, run, "--engine", "sqlite", "--only", "U-4"],
+                              env=dict(os.environ, CORDON_IN_NETNS="1"), stdout=subprocess.PIPE, text=True, check=False)
+        assert done.returncode == 0 and "1 passed" in done.stdout, done.stdout
+        return
+    loopback_up("169.254.169.254", "10.1.2.3")
+    where, tenant = world.fence()
+    metadata = Upstream("169.254.169.254")
+    neighbour = Upstream("10.1.2.3")
+    # The control: it can be reached from here.
+    with socket.create_connection(("169.254.169.254", metadata.port), 2):
+        pass
+    _, gateway = remote(world, url=f"http://169.254.169.254:{metadata.port}")
+    expect(gateway.post(where, "/remote", refund(tenant, 5, "k")), 502, "execution_failed")
+    gateway.configure(config=f"upstreams: [{{name: payments, url: \"http://[::ffff:169.254.169.254]:{metadata.port}\"}}]\n")
+    gateway.reload()
+    expect(gateway.post(where, "/remote", refund(tenant, 5, "k")), 502, "execution_failed")
+    assert metadata.count() == 0
+    gateway.configure(config=f"upstreams: [{{name: payments, url: \"http://10.1.2.3:{neighbour.port}\"}}]\n")
+    gateway.reload()
+    expect(gateway.post(where, "/remote", refund(tenant, 5, "k")), 200, "ok")
+    assert neighbour.count() == 1
 
 
 @case("U-3", "limits hold for calls that are still under way at an upstream")

@@ -9,7 +9,7 @@ import time
 
 
 class Upstream:
-    def __init__(self):
+    def __init__(self, host="127.0.0.1"):
         self.seen = []  # (method, path, headers, body)
         self.effects = collections.Counter()  # by the key that the gateway sends
         self.lock = threading.Lock()
@@ -72,7 +72,7 @@ class Upstream:
             def handle_error(self, *_):
                 """A gateway that hangs up is part of the tests."""
 
-        self.server = Server(("127.0.0.1", 0), Handler)
+        self.server = Server((host, 0), Handler)
         self.port = self.server.server_address[1]
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
 
