@@ -1021,6 +1021,61 @@ static void test_race_for_one_key(void **state)
 	books_balance();
 }
 
+/* Callers that share nothing but the quota: no order makes them wait for each other. */
+static void *race_alone(void *data)
+{
+	struct racer *racer = data;
+
+	for (int i = 0; i < racer->count; i++) {
+		char key[32], order[16];
+
+		snprintf(key, sizeof(key), "k%d", racer->first + i);
+		snprintf(order, sizeof(order), "r%d", racer->first);
+		racer->codes[refund(racer->ledger, racer->tool, key, order, 1)]++;
+	}
+	return NULL;
+}
+
+static void test_race_for_quota(void **state)
+{
+	enum { THREADS = 8, EACH = 60, DAILY = 400 };
+	struct ledger_options options = options_of("n2");
+	struct racer racers[THREADS];
+	pthread_t threads[THREADS];
+	struct ledger *second;
+	struct ledger_tool *other;
+	int ok = 0, refused = 0;
+
+	NEEDS_STORE();
+	options.store = store.uri;
+	second = open_with(&options);
+	tool = refund_open(ledger, LEDGER_EXECUTOR_SQL, 10, DAILY, LEDGER_OVER_REFUSE);
+	other = refund_open(second, LEDGER_EXECUTOR_SQL, 10, DAILY, LEDGER_OVER_REFUSE);
+	for (int i = 0; i < THREADS; i++) {
+		char order[16];
+
+		snprintf(order, sizeof(order), "r%d", i * EACH);
+		store_order(&store, order, "t-1", 1000);
+		racers[i] = (struct racer){ .ledger = i % 2 ? second : ledger,
+					    .tool = i % 2 ? other : tool,
+					    .first = i * EACH,
+					    .count = EACH };
+	}
+	for (int i = 0; i < THREADS; i++)
+		pthread_create(&threads[i], NULL, race_alone, &racers[i]);
+	for (int i = 0; i < THREADS; i++) {
+		pthread_join(threads[i], NULL);
+		ok += racers[i].codes[LEDGER_OK];
+		refused += racers[i].codes[LEDGER_QUOTA_DAILY];
+	}
+	ledger_tool_close(other);
+	ledger_close(second);
+	assert_int_equal(ok, DAILY);
+	assert_int_equal(refused, THREADS * EACH - DAILY);
+	assert_int_equal(store_number(&store, "SELECT SUM(refunded) FROM orders"), DAILY);
+	books_balance();
+}
+
 /* Many at once in one transaction, on one order: each sees the one before. */
 static void done_later(struct ledger_job *job)
 {
@@ -1331,6 +1386,42 @@ static void test_nth_failure_http(void **state)
 				      "SELECT COUNT(*) FROM calls WHERE state IN ('reserved', "
 				      "'executing')"),
 			 0);
+	books_balance();
+}
+
+static int no_reopen(struct engine *engine, struct error *error)
+{
+	return error_set(error, ENOTCONN, "injected");
+}
+
+/* The store goes away in the commit and stays away: what it wrote is not left to itself when it is back. */
+static void test_unknown_commit(void **state)
+{
+	struct ledger_job tick = { .verb = LEDGER_TICK };
+	enum ledger_code code;
+	int n;
+
+	NEEDS_STORE();
+	tool = refund_open(ledger, LEDGER_EXECUTOR_HTTP, 100, LEDGER_NO_LIMIT, LEDGER_OVER_REFUSE);
+	is_refund("warm", "o-2", 1, LEDGER_EXECUTE);
+	is_code(run(&tick), LEDGER_OK); /* so that housekeeping is over, and not counted */
+	arm(INT32_MAX, 0, false);
+	is_refund("count", "o-2", 1, LEDGER_EXECUTE);
+	n = seen; /* the commit is the last */
+	disarm();
+	arm(n, -ENOTCONN, true);
+	faulty.reopen = no_reopen;
+	is_refund("k", "o-1", 1, LEDGER_COMMIT_UNKNOWN);
+	is_refund("l", "o-1", 1, LEDGER_UNAVAILABLE);
+	assert_int_not_equal(ledger_health(ledger, NULL), 0);
+	assert_int_equal(store_number(&store, "SELECT COUNT(*) FROM calls WHERE ikey = 'k'"), 1);
+	disarm();
+	do {
+		usleep(20000);
+		code = refund(ledger, tool, "k", "o-1", 1);
+	} while (code == LEDGER_UNAVAILABLE);
+	is_code(code, LEDGER_EXECUTE); /* released, reserved anew */
+	assert_int_equal(used(), 3);
 	books_balance();
 }
 
@@ -1753,12 +1844,14 @@ int main(void)
 		TEST(test_dead_gateway),
 		TEST(test_race_for_the_last),
 		TEST(test_race_for_one_key),
+		TEST(test_race_for_quota),
 		TEST(test_batch),
 		TEST(test_batch_of_odd_strings),
 		TEST(test_batch_shares_quota_and_grant),
 		TEST(test_overload),
 		TEST(test_nth_failure),
 		TEST(test_nth_failure_http),
+		TEST(test_unknown_commit),
 		TEST(test_nth_allocation),
 		TEST(test_nth_allocation_of_open),
 		TEST(test_record_must_be_written),
