@@ -224,37 +224,47 @@ static bool acceptor_has_address(const struct acceptor *acceptor, const char *te
 	return false;
 }
 
+/* With the mutex held: opens what is new. On failure nothing has changed. */
+static int listeners_add(struct acceptor *acceptor, const struct gwconf *next, struct error *error)
+{
+	size_t before = acceptor->n_listeners;
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < next->n_listen; i++) {
+		if (acceptor_has_address(acceptor, next->listen[i].text))
+			continue;
+		if (acceptor->n_listeners == ARRAY_SIZE(acceptor->listeners))
+			r = error_set(error, EAGAIN, "a reload is still under way; try again");
+		else
+			r = listener_open(acceptor, &next->listen[i],
+					  &acceptor->listeners[acceptor->n_listeners], error);
+		acceptor->n_listeners += r == 0;
+	}
+	while (r < 0 && acceptor->n_listeners > before)
+		listener_free(acceptor->listeners[--acceptor->n_listeners]);
+	return r;
+}
+
 /*
  * The event base belongs to the acceptor's thread, so the sockets are opened here and watched there: by
  * on_wake(), to which the mailbox is the list of listeners itself.
  */
 int acceptor_reload(struct acceptor *acceptor, const struct gwconf *next, struct error *error)
 {
-	struct listener *opened[GWCONF_LISTEN_MAX] = { NULL };
 	const uint64_t one = 1;
-	size_t n = 0;
-	int r = 0;
+	int r;
 
-	for (size_t i = 0; r == 0 && i < next->n_listen; i++)
-		if (!acceptor_has_address(acceptor, next->listen[i].text)) {
-			r = listener_open(acceptor, &next->listen[i], &opened[n], error);
-			n += r == 0;
-		}
-	if (r < 0) {
-		while (n)
-			listener_free(opened[--n]);
-		return r;
-	}
 	pthread_mutex_lock(&acceptor->mutex);
-	for (size_t i = 0; i < n; i++)
-		acceptor->listeners[acceptor->n_listeners++] = opened[i];
-	for (size_t i = 0; i < acceptor->n_listeners; i++)
-		if (!conf_has_address(next, acceptor->listeners[i]->address.text))
-			acceptor->listeners[i]->acceptor = NULL; /* to go */
+	r = listeners_add(acceptor, next, error);
+	/* Without an acceptor: to go. One that was to go and is wanted again stays. */
+	for (size_t i = 0; r == 0 && i < acceptor->n_listeners; i++)
+		acceptor->listeners[i]->acceptor =
+			conf_has_address(next, acceptor->listeners[i]->address.text) ? acceptor
+										     : NULL;
 	pthread_mutex_unlock(&acceptor->mutex);
-	while (write(acceptor->wake_fd, &one, sizeof(one)) < 0 && errno == EINTR)
+	while (r == 0 && write(acceptor->wake_fd, &one, sizeof(one)) < 0 && errno == EINTR)
 		;
-	return 0;
+	return r;
 }
 
 /* Watches what is new, ends what is to go. */
