@@ -40,9 +40,16 @@ int main(int argc, char **argv)
 #undef X
 #define P(id) printf("#define P_%s %d\n", #id, LEDGER_STEP_##id);
 	P(SUBMIT)
-	P(START) P(FINISH) P(RECOVER) P(APPROVE) P(REFUSE) P(DENY) P(EXPIRE) P(SETTLE)
+	P(START)
+	P(FINISH)
+	P(RECOVER)
+	P(APPROVE)
+	P(REFUSE)
+	P(DENY)
+	P(EXPIRE)
+	P(SETTLE)
 #undef P
-		print_set("COUNTS", ledger_state_counts);
+	print_set("COUNTS", ledger_state_counts);
 	print_set("FINAL", ledger_state_final);
 	printf("#define ALLOWED(f, s, t) (false");
 	for (size_t i = 0; i < n; i++)
