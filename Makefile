@@ -53,6 +53,7 @@ obj = $(patsubst %.c,$(O)/%.o,$(call src,$(1)))
 
 PROGRAMS := $(O)/cordon $(O)/cordon-gateway
 UNIT := $(patsubst tests/unit/%.c,$(O)/unit/%,$(wildcard tests/unit/test_*.c))
+RACE := $(O)/race
 FUZZ := $(patsubst tests/fuzz/%.c,$(O)/fuzz/%,$(wildcard tests/fuzz/fuzz_*.c))
 
 .PHONY: all
@@ -175,10 +176,14 @@ $(LEDGER_TESTS): $(O)/ledger/%: tests/ledger/%.c tests/ledger/store.c $(LEDGER_L
 	$(Q)$(CC) $(ALL_CFLAGS) -Itests/ledger -isystem /usr/include/postgresql -MMD -MP -MF $@.d $(ALL_LDFLAGS) \
 		$(LEDGER_WRAP_$*) -o $@ $< tests/ledger/store.c $(LEDGER_LIBS) $(O)/libutil.a $(LEDGER_LDLIBS) -lcmocka
 
+$(RACE): tests/race/race.c include/cordon/abi.h include/cordon/tables.h Makefile
+	$(call say,TEST,$@)
+	$(Q)$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) -o $@ $<
+
 FUZZ_SECONDS ?= 120
 
 .PHONY: tests
-tests: all $(UNIT) $(FUZZ) $(TOOLS) $(HELPERS) $(LEDGER_TESTS) $(O)/tests/cordon-gateway-test
+tests: all $(UNIT) $(FUZZ) $(TOOLS) $(HELPERS) $(LEDGER_TESTS) $(O)/tests/cordon-gateway-test $(RACE)
 
 .PHONY: test
 test: deps ## everything that CI runs: lint, unit, fuzz smoke, VMs over the kernel matrix

@@ -122,6 +122,23 @@ struct fctx {
 	__u32 tag;
 };
 
+/*
+ * Set by the loader for tests alone: to a process of the name `cordon-full`, storage of this kind is full. 0 in every other
+ * load, and then the verifier drops the test.
+ */
+enum { TEST_FULL_TASKS = 1, TEST_FULL_SOCKETS = 2 };
+const volatile __u32 cordon_test_full SEC(".rodata.test") = 0;
+
+static __always_inline bool test_full(__u32 kind)
+{
+	__u64 comm[2] = {};
+
+	if (!(cordon_test_full & kind) || bpf_get_current_comm(comm, sizeof(comm)))
+		return false;
+	return comm[0] == 0x662d6e6f64726f63 /* "cordon-f" */ &&
+	       (__u32)comm[1] == 0x6c6c75 /* "ull" */;
+}
+
 static __always_inline void count_fault(struct cordon_state *state, enum cordon_fault fault)
 {
 	if (state)

@@ -127,8 +127,15 @@ int BPF_PROG(fence_task_alloc, struct task_struct *task, unsigned long clone_fla
 		if (err)
 			return err;
 	}
-	if (!task_mark(task, f.slot, f.fence->id)) {
+	if (test_full(TEST_FULL_TASKS) || !task_mark(task, f.slot, f.fence->id)) {
+		struct detail d = {
+			.op = CORDON_OP_INHERIT,
+			.rule = CORDON_RULE_GUARD_STATE,
+			.err = ERR_NOMEM,
+		};
+
 		count_fault(f.state, CORDON_FAULT_INHERIT);
+		settle(&f, &d, CORDON_TYPE_GUARD);
 		return -ERR_NOMEM;
 	}
 	return 0;

@@ -523,7 +523,9 @@ int net_sock_create(struct bpf_sock *ctx)
 
 	if (!fence_of_socket(&f, NULL))
 		return CGROUP_DENY;
-	mark = bpf_sk_storage_get(&cordon_socks, ctx, 0, BPF_SK_STORAGE_GET_F_CREATE);
+	mark = test_full(TEST_FULL_SOCKETS)
+		       ? NULL
+		       : bpf_sk_storage_get(&cordon_socks, ctx, 0, BPF_SK_STORAGE_GET_F_CREATE);
 	if (!mark) {
 		count_fault(f.state, CORDON_FAULT_SOCKET_MARK);
 		d.rule = CORDON_RULE_GUARD_STATE;

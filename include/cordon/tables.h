@@ -68,6 +68,7 @@
 	O(ENTER, FENCE, "enter", "a process that was not born inside entered the fence")      \
 	O(HOLDS, FENCE, "holds", "a process held from before what the policy denies")         \
 	O(COLD_START, FENCE, "cold_start", "time from exec of cordon to that of the command") \
+	O(BROKEN, FENCE, "broken", "a program of the fence is gone; its network is shut")     \
 	O(EXIT, FENCE, "exit", "the command ended")                                           \
 	O(END, FENCE, "end", "the fence is gone")                                             \
 	O(CALL, GATEWAY, "call", "a tool of the gateway was called")                          \

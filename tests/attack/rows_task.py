@@ -10,12 +10,14 @@ import fcntl
 import os
 import signal
 import struct
+import threading
 import time
+from socket import AF_INET, SOCK_STREAM
 
 import inside
 from inside import libc, syscall
 from rows_file import W, write
-from rows_net import DG, GATEWAY, received, tcp, udp, wire, UDP
+from rows_net import DG, GATEWAY, exchange, make, own_unix, unix, received, tcp, udp, wire, UDP
 from table import attack, ev
 
 PTRACE_TRACEME, PTRACE_ATTACH, PTRACE_DETACH, PTRACE_SEIZE = 0, 16, 17, 0x4206
@@ -210,7 +212,7 @@ def cgroup_effect(arena, a, result):
     return True
 
 
-attack("C-04", "making a cgroup", make_cgroup, effect=cgroup_effect, twin=lambda a: os.mkdir(a.wd + "/new"), errnos=(errno.EROFS,),
+attack("C-01", "making a cgroup", make_cgroup, effect=cgroup_effect, twin=lambda a: os.mkdir(a.wd + "/new"), errnos=(errno.EROFS,),
        events=[ev("mkdir", W, path="{CGROUP}/{slug}")])
 
 
@@ -220,7 +222,7 @@ def move(a):
         return "done" if "cordon-attack" in f.read() else None
 
 
-attack("C-04", "writing oneself into a cgroup of the host", move, effect=done, twin=write("{wd}/f"), errnos=(errno.EROFS,),
+attack("C-01", "writing oneself into a cgroup of the host", move, effect=done, twin=write("{wd}/f"), errnos=(errno.EROFS,),
        events=[ev("open_write", W, path="{HOST_CGROUP}/cgroup.procs")])
 
 
@@ -245,7 +247,7 @@ def plain_clone(a):
     os.waitpid(pid, 0)
 
 
-attack("C-04", "CLONE_INTO_CGROUP", clone_into, effect=done, twin=plain_clone, hooks=["fence_task_alloc"],
+attack("C-01", "CLONE_INTO_CGROUP", clone_into, effect=done, twin=plain_clone, hooks=["fence_task_alloc"],
        events=[ev("cgroup_move", "guard.cgroup")])
 
 
@@ -273,6 +275,74 @@ def in_child(use):
 attack("C-04", "a child's tcp", in_child(tcp("{X}", 80)), effect=wire(6, "{X}", 80), twin=in_child(GATEWAY), hooks=["fence_task_alloc"],
        events=[ev("connect", "network.default", dst="{X}", dport=80, proto="tcp")])
 attack("C-04", "a child's write", in_child(write("{out}/f")), twin=in_child(write("{wd}/f")), errnos=(errno.EROFS,), hooks=["fence_task_alloc"],
+       events=[ev("open_write", W, path="{out}/f")])
+
+
+def moved_out(use):
+    """The host, as an engine or systemd might, moves this process out of the fence's cgroup; it stays fenced."""
+    def do(a):
+        inside.ask("move", path=a.HOST_CGROUP)
+        return use(a)
+    return do
+
+
+def old_socket_moved(a):
+    """A socket of the fence, used from outside its cgroup."""
+    s = make(AF_INET, SOCK_STREAM)
+    inside.ask("move", path=a.HOST_CGROUP)
+    s.connect((a.X, 80))
+    exchange(s, a.token)
+
+
+NO_NETWORK = ("network.cgroup", "network.default")
+attack("C-01", "tcp after the host moved it out", moved_out(tcp("{X}", 80)), effect=wire(6, "{X}", 80), twin=moved_out(write("{wd}/f")),
+       events=[ev("socket", "network.cgroup", family="inet")])
+attack("C-01", "a socket of before, after the host moved it out", old_socket_moved, effect=wire(6, "{X}", 80),
+       twin=moved_out(write("{wd}/f")), events=[ev("connect", NO_NETWORK, dst="{X}", dport=80)])
+attack("C-01", "write after the host moved it out", moved_out(write("{out}/f")), twin=moved_out(write("{wd}/f")), errnos=(errno.EROFS,),
+       events=[ev("open_write", W, path="{out}/f")])
+
+
+def in_namespaces(use):
+    """In user, PID and cgroup namespaces of one's own."""
+    def do(a):
+        inside.check(libc.unshare(0x10000000 | 0x20000000 | 0x02000000))
+        return in_child(use)(a)
+    return do
+
+
+for name, do, twin, err, event in (
+        ("tcp", tcp("{X}", 80), GATEWAY, errno.EPERM, ev("connect", "network.default", dst="{X}", dport=80)),
+        ("write", write("{out}/f"), write("{wd}/f"), errno.EROFS, ev("open_write", W, path="{out}/f"))):
+    event["keys"]["process__pid_ns"] = 1  # as it sees itself
+    attack("C-12", f"{name} from user, PID and cgroup namespaces", in_namespaces(do), twin=in_namespaces(twin), errnos=(err,), events=[event],
+           effect=wire(6, "{X}", 80) if name == "tcp" else None)
+
+
+def in_thread(use):
+    def do(a):
+        failed = []
+
+        def body():
+            try:
+                use(a)
+            except OSError as e:
+                failed.append(e)
+
+        thread = threading.Thread(target=body)
+        thread.start()
+        thread.join()
+        if failed:
+            raise failed[0]
+    return do
+
+
+attack("C-04", "a thread's tcp", in_thread(tcp("{X}", 80)), effect=wire(6, "{X}", 80), twin=in_thread(GATEWAY),
+       events=[ev("connect", "network.default", dst="{X}", dport=80, proto="tcp")])
+attack("C-15", "the bus of the host", unix("{HOSTDIR}/stream"), effect=received, twin=own_unix(False),
+       events=[ev("connect", "network.unix", family="unix")])
+attack("C-15", "a job for cron", lambda a: inside.run_child(["sh", "-c", f"echo '* * * * * root true' > {a.out}/f"]).returncode and
+       (_ for _ in ()).throw(OSError(errno.EROFS, "sh could not write")), twin=write("{wd}/f"), errnos=(errno.EROFS,),
        events=[ev("open_write", W, path="{out}/f")])
 
 

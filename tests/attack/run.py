@@ -27,6 +27,7 @@ import json
 import os
 import select
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -43,6 +44,8 @@ from table import Context  # noqa: E402
 START_S, PART_S, SLOW_S = 120, 30, 2
 VERBOSE = bool(os.environ.get("ATTACK_VERBOSE"))
 PIN_DIR = "/sys/fs/bpf/cordon"
+CGROUP_HOOKS = ("net_connect4", "net_connect6", "net_sendmsg4", "net_sendmsg6", "net_recvmsg4", "net_recvmsg6", "net_getpeername4",
+                "net_getpeername6", "net_sock_create", "net_egress", "net_ingress")
 
 
 class Executor:
@@ -108,6 +111,8 @@ class Executor:
                 answer = {"got": self.arena.dial(call["where"], call["host"], call["port"], call["kind"], call["data"])}
             elif call["call"] == "wire":
                 self.arena.wire_up(call["pid"])
+            elif call["call"] == "move":
+                self.arena.write(f"{call['path']}/cgroup.procs", str(call["pid"]))
             elif call["call"] == "nest":
                 self.arena.nest(call["pid"], call["allow_all"])
             else:
@@ -437,6 +442,8 @@ def break_hooks(executor, hooks, rows, report, run_id, removed):
     before = {row: held(executor, row, run_id + "b") for row in rows}
     standing = [row for row, ok in before.items() if ok]
     gone = [name for name in names if not pins(name) and name not in removed]
+    if not gone and standing and any(name in CGROUP_HOOKS for name in names):
+        os.kill(executor.process.pid, signal.SIGSTOP)  # or cordon would notice, and shut the network
     if gone:
         return report.line(f"without {hooks}", skip=f"this kernel has no {', '.join(gone)}")
     if not standing:
@@ -449,6 +456,13 @@ def break_hooks(executor, hooks, rows, report, run_id, removed):
     caught = [row for row in standing if held(executor, row, run_id + "a") is not True]
     print(f"# without {hooks}: " + ("; ".join(map(str, caught)) or "no row noticed"))
     report.line(f"without {hooks}, {len(caught)} of {len(standing)} rows notice", None if caught else "no row notices")
+
+
+def end_broken(executor):
+    """Ends an executor whose fence was taken apart; how it ends says nothing."""
+    os.kill(executor.process.pid, signal.SIGCONT)
+    executor.socket.close()
+    executor.process.wait(60)
 
 
 LAST = ("fence_task_alloc",)  # after it, no row's process is fenced
@@ -465,8 +479,7 @@ def run_mutations(arena, only, report):
     removed = set()
     for n, hook in enumerate(hooks):
         break_hooks(executor, hook, by_hook[hook], report, f"m{n}", removed)
-    executor.socket.close()
-    executor.process.wait(60)
+    end_broken(executor)
     print(f"{len(hooks)} mutations")
 
 
@@ -493,8 +506,7 @@ def main():
             chosen = rows if options.only else [r for r in ROWS if any(options.hook in h.split("+") for h in r.hooks)]
             executor = Executor(arena, "enforce")
             break_hooks(executor, options.hook, chosen, report, "x", set())
-            executor.socket.close()
-            executor.process.wait(60)
+            end_broken(executor)
         if not options.hook and not options.mutations:
             run_rows(arena, rows, report)
         if options.mutations or options.all:

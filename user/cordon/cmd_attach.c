@@ -227,6 +227,7 @@ static const char *attach_wait(struct attach *a)
 
 	for (unsigned int round = 1;; round++) {
 		stream_pump(&a->stream, 0);
+		stream_watch(&a->stream);
 		if (poll(fds, ARRAY_SIZE(fds), POLL_MS) > 0 && fds[0].revents)
 			return "detached";
 		identity_serve(a->identity);

@@ -162,6 +162,7 @@ static void run_wait(struct run *run)
 
 	for (;;) {
 		stream_pump(&run->stream, 0);
+		stream_watch(&run->stream);
 		if (poll(fds, ARRAY_SIZE(fds), POLL_MS) < 0 && errno != EINTR)
 			break;
 		signals_pass(run);

@@ -189,6 +189,18 @@ void stream_emit(struct stream *stream, enum cordon_op op, int64_t value, const 
 	stream_see(stream, stream->event);
 }
 
+void stream_watch(struct stream *stream)
+{
+	struct error error = { "" };
+	char detail[400];
+
+	if (!enforce_fence_watch(stream->fence, &error))
+		return;
+	snprintf(detail, sizeof(detail), "%s; the network of the fence is shut", error.text);
+	stream_emit(stream, CORDON_OP_BROKEN, 0, detail);
+	cli_fail(0, "%s", detail);
+}
+
 static void on_record(void *context, const void *record, size_t size)
 {
 	struct stream *stream = context;

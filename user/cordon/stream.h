@@ -38,6 +38,9 @@ void stream_emit(struct stream *stream, enum cordon_op op, int64_t value, const 
 /* Writes what the kernel has reported; waits at most timeout_ms for something. */
 void stream_pump(struct stream *stream, int timeout_ms);
 
+/* Looks whether the fence is still whole, once a second; says so when it is not (op `broken`). To be called often. */
+void stream_watch(struct stream *stream);
+
 /* Drains, reports every loss that is still open, writes the last event and closes. */
 void stream_end(struct stream *stream, const char *detail);
 

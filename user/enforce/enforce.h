@@ -98,6 +98,13 @@ uint32_t enforce_fence_slot(const struct enforce_fence *fence);
 void enforce_fence_peer_key(const struct enforce_fence *fence, uint64_t ret_key[2]);
 int enforce_peers_open(struct error *error);
 
+/*
+ * To be called often; looks once a second whether the fence's cgroup programs are still in effect. Returns 1 when one
+ * was just found to be gone, with its name in *error: the network of the fence is shut then, for as long as it lives.
+ * Else 0.
+ */
+int enforce_fence_watch(struct enforce_fence *fence, struct error *error);
+
 /* Called for each record of the ring buffer, in the order of the ring. */
 typedef void enforce_event_fn(void *context, const void *record, size_t size);
 

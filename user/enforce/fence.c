@@ -21,9 +21,16 @@
 static int map_set(struct enforce_fence *fence, enum enforce_map map, const void *key,
 		   const void *value, struct error *error)
 {
-	if (bpf_map_update_elem(fence->enforce->map[map], key, value, BPF_ANY))
-		return error_set(error, errno, "cannot write a BPF map: %s", strerror(errno));
-	return 0;
+	if (!bpf_map_update_elem(fence->enforce->map[map], key, value, BPF_ANY))
+		return 0;
+	if (errno == ENOSPC || errno == E2BIG)
+		return error_set(
+			error, ENOSPC,
+			"this node has no room for more %s; shorten the policy, or end a fence",
+			map == ENFORCE_MAP_nets	   ? "network prefixes"
+			: map == ENFORCE_MAP_roots ? "file roots"
+						   : "fences");
+	return error_set(error, errno, "cannot write a BPF map: %s", strerror(errno));
 }
 
 /* A free slot, and an id that no fence on this node ever had: the time in microseconds. */
@@ -37,6 +44,9 @@ static int slot_take(struct enforce_fence *fence, struct error *error)
 	for (uint32_t slot = 0; slot < CORDON_FENCES_MAX; slot++) {
 		struct cordon_fence other;
 
+		if (bpf_map_lookup_elem(fence->enforce->map[ENFORCE_MAP_fences], &slot, &other) &&
+		    errno == ENOENT)
+			break; /* a test made the map smaller */
 		if (bpf_map_lookup_elem(fence->enforce->map[ENFORCE_MAP_fences], &slot, &other))
 			return error_set(error, errno, "cannot read a BPF map: %s",
 					 strerror(errno));
@@ -50,10 +60,10 @@ static int slot_take(struct enforce_fence *fence, struct error *error)
 			have_slot = true;
 		}
 	}
-	return have_slot
-		       ? 0
-		       : error_set(error, ENOSPC, "all %d fences of this node are in use; end one",
-				   CORDON_FENCES_MAX);
+	return have_slot ? 0
+			 : error_set(error, ENOSPC,
+				     "all fences of this node are in use (at most %d); end one",
+				     CORDON_FENCES_MAX);
 }
 
 /* The file in /run/cordon that says whose the fence is; locked for as long as this process lives. */

@@ -44,7 +44,8 @@ struct enforce_fence {
 	struct cordon_policy policy;
 	struct cordon_peer peer;
 	uint32_t slot;
-	int lock_fd; /* the fence's file, locked */
+	uint64_t watched_ms; /* CLOCK_MONOTONIC, when its programs were last looked for */
+	int lock_fd;	     /* the fence's file, locked */
 	int ring_fd;
 	struct ring_buffer *ring;
 	enforce_event_fn *fn;
@@ -64,6 +65,9 @@ enum { ENFORCE_NEED_DESCRIPTORS = 1, ENFORCE_NEED_EXEC = 2 };
 unsigned int enforce_needs(const struct cordon_fence *fence, const struct cordon_policy *policy);
 int enforce_demand(unsigned int needs, struct error *error);
 void enforce_demand_drop(const struct enforce *enforce);
+
+/* watch.c: -EXFULL when one of the fence's cgroup programs is not in effect. */
+int enforce_check_attached(const struct enforce_fence *fence, struct error *error);
 
 /* node.c */
 int enforce_lock(struct error *error); /* a descriptor that holds the node's lock, or -errno */

@@ -198,6 +198,36 @@ struct object_program *object_find(struct object *object, const char *name)
 	return NULL;
 }
 
+/*
+ * For tests: CORDON_TEST_LIMITS holds fences=N, nets=N, roots=N, tasks, sockets, with spaces between. Numbers lower a
+ * ceiling, never raise it; a word makes that storage full for processes named cordon-full.
+ */
+static void test_limits(const struct object *object)
+{
+	static const char *const full[] = { "tasks", "sockets" };
+	static const char *const maps[] = { "fences", "nets", "roots" };
+	const char *text = getenv("CORDON_TEST_LIMITS"), *at;
+	struct bpf_map *map = bpf_object__find_map_by_name(object->bpf, ".rodata.test");
+	size_t size;
+	uint32_t *bits = map ? (uint32_t *)bpf_map__initial_value(map, &size) : NULL;
+	char word[32];
+
+	for (size_t i = 0; text && bits && i < ARRAY_SIZE(full); i++)
+		if (strstr(text, full[i]))
+			*bits |= 1U << i;
+	for (size_t i = 0; text && i < ARRAY_SIZE(maps); i++) {
+		unsigned long n;
+
+		snprintf(word, sizeof(word), "%s=", maps[i]);
+		at = strstr(text, word);
+		n = at ? strtoul(at + strlen(word), NULL, 10) : 0;
+		snprintf(word, sizeof(word), "cordon_%s", maps[i]);
+		map = bpf_object__find_map_by_name(object->bpf, word);
+		if (map && n && n < bpf_map__max_entries(map))
+			bpf_map__set_max_entries(map, n);
+	}
+}
+
 int object_prepare(struct object *object, struct error *error)
 {
 	struct bpf_program *bpf;
@@ -205,6 +235,7 @@ int object_prepare(struct object *object, struct error *error)
 
 	for (bpf = next(object, NULL); bpf; bpf = next(object, bpf))
 		bpf_program__set_autoload(bpf, object_find(object, bpf_program__name(bpf))->wanted);
+	test_limits(object);
 	err = types_extract(bpf_object__btf(object->bpf), object->types_fd, error);
 	if (err)
 		return err;

@@ -847,29 +847,6 @@ static int run_moved(struct enforce_fence *fence, const struct arena *arena,
 	return err;
 }
 
-/* The programs that are in effect on the fence's cgroup must be ours, each of them. */
-static int check_attached(struct enforce_fence *fence, struct error *error)
-{
-	for (int prog = 0; prog < ENFORCE_PROG_fence_mark_all; prog++) {
-		uint32_t ids[64], count = ARRAY_SIZE(ids), flags;
-		struct bpf_prog_info info = { 0 };
-		uint32_t size = sizeof(info);
-		bool found = false;
-
-		if (bpf_obj_get_info_by_fd(fence->enforce->prog[prog], &info, &size) ||
-		    bpf_prog_query(fence->cgroup->fd, enforce_prog_attach_type(prog),
-				   BPF_F_QUERY_EFFECTIVE, &flags, ids, &count))
-			return error_set(error, errno, "self-test: cannot ask what is attached: %s",
-					 strerror(errno));
-		for (uint32_t i = 0; i < count; i++)
-			found |= ids[i] == info.id;
-		if (!found)
-			return error_set(error, EXFULL, "self-test: %s is not attached to %s",
-					 enforce_prog_name(prog), fence->cgroup->path);
-	}
-	return 0;
-}
-
 /* These deny nothing, so only their pins can be looked at; a reporter that is missing is missed under load only. */
 static int check_entry_hooks(struct error *error)
 {
@@ -940,7 +917,7 @@ int enforce_fence_selftest(struct enforce_fence *fence, unsigned int *ret_probes
 						 .ring_bytes = ENFORCE_RING_MIN };
 	struct enforce_fence *inner = NULL;
 	char path[4200];
-	int err = check_attached(fence, error);
+	int err = enforce_check_attached(fence, error);
 
 	if (!err && !fence->info.degraded)
 		err = check_entry_hooks(error);
