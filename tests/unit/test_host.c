@@ -999,6 +999,7 @@ static struct probe_facts good_host(void)
 		.release = "6.12.117+deb13-cloud-amd64",
 		.major = 6,
 		.minor = 12,
+		.preempts = PROBE_NO,
 		.bpf_lsm_hooks = PROBE_YES,
 		.security_hooks = PROBE_YES,
 		.path_hooks = PROBE_YES,
@@ -1068,6 +1069,34 @@ static void test_judge_kernel(void **state)
 		    "later kernel");
 	facts.minor = 1;
 	expect_lack(&facts, 0, "");
+}
+
+/* Where the kernel guards programs against recursion, preemption in one lets others past it. */
+static void test_judge_preemption(void **state)
+{
+	struct probe_facts facts = good_host();
+
+	(void)state;
+	facts.preempts = PROBE_YES;
+	expect_lack(&facts, 0, ""); /* lsm programs are not guarded since 6.2, */
+	facts.minor = 1;
+	expect_lack(&facts, HOST_NEED_RACE,
+		    "preemption of kernel code: a hook is skipped while another task was preempted "
+		    "in it; boot with preempt=voluntary");
+	facts.preempts = PROBE_NO;
+	expect_lack(&facts, 0, "");
+	facts.minor = 12; /* fmod_ret ones are on every kernel */
+	strcpy(facts.lsm_list, "landlock,lockdown,yama,apparmor");
+	expect_lack(&facts, 0, "");
+	facts.preempts = PROBE_UNKNOWN;
+	expect_lack(&facts, HOST_NEED_RACE,
+		    "preemption unknown: if kernel code is preempted, hooks can be skipped; boot "
+		    "with bpf in lsm=, or with preempt=voluntary where the kernel has it");
+	facts.preempts = PROBE_YES;
+	expect_lack(
+		&facts, HOST_NEED_RACE,
+		"preemption of kernel code: a hook is skipped while another task was preempted "
+		"in it; boot with bpf in lsm=, or with preempt=voluntary where the kernel has it");
 }
 
 /*
@@ -1348,6 +1377,7 @@ int main(void)
 		T(test_container),
 		T(test_container_names),
 		T(test_judge_good),
+		T(test_judge_preemption),
 		T(test_judge_kernel),
 		T(test_judge_attach_type),
 		T(test_judge_hooks),

@@ -35,6 +35,13 @@ static const char *yes_no(const struct host_report *report, unsigned int need)
 	return report->lost & need ? "no" : "yes";
 }
 
+static const char *files_word(const struct host_report *report)
+{
+	if (!(report->lost & HOST_NEED_FILES) && report->lost & HOST_NEED_RACE)
+		return "with a race (see preemption)";
+	return yes_no(report, HOST_NEED_FILES);
+}
+
 static const char *attach_type(const struct host_report *report)
 {
 	return report->use_fmod_ret ? "fmod_ret" : "lsm";
@@ -88,8 +95,8 @@ static void print_table(const struct host_report *report)
 	for (i = 0; i < HOST_FACT_COUNT; i++)
 		print_fact(report, i, name, found, color);
 	printf("\nthis host can enforce: files %s, network %s; attach type %s because %s\n",
-	       yes_no(report, HOST_NEED_FILES), yes_no(report, HOST_NEED_NETWORK),
-	       attach_type(report), report->attach_reason);
+	       files_word(report), yes_no(report, HOST_NEED_NETWORK), attach_type(report),
+	       report->attach_reason);
 }
 
 /* --- for machines ----------------------------------------------------------------------------- */
@@ -115,6 +122,8 @@ static const char *needs(unsigned int need)
 	static const char *const lists[] = { "", "\"files\"", "\"network\"",
 					     "\"files\",\"network\"" };
 
+	if (need == HOST_NEED_RACE)
+		return "\"race_free\"";
 	return lists[need & (HOST_NEED_FILES | HOST_NEED_NETWORK)];
 }
 
@@ -122,8 +131,10 @@ static void print_json(const struct host_report *report)
 {
 	int i;
 
-	printf("{\"files\":%s,\"network\":%s,", report->lost & HOST_NEED_FILES ? "false" : "true",
-	       report->lost & HOST_NEED_NETWORK ? "false" : "true");
+	printf("{\"files\":%s,\"network\":%s,\"race_free\":%s,",
+	       report->lost & HOST_NEED_FILES ? "false" : "true",
+	       report->lost & HOST_NEED_NETWORK ? "false" : "true",
+	       report->lost & HOST_NEED_RACE ? "false" : "true");
 	print_json_string("attach", attach_type(report));
 	putchar(',');
 	print_json_string("attach_reason", report->attach_reason);

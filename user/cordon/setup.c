@@ -29,7 +29,7 @@ static int setup_host(struct setup *setup, bool degraded, struct error *error)
 	if (setup->report.lost & HOST_NEED_NETWORK || !degraded)
 		return err;
 	error->text[0] = '\0';
-	setup->degraded = true;
+	setup->degraded = setup->report.lost & HOST_NEED_FILES;
 	return 0;
 }
 
@@ -157,7 +157,9 @@ int setup_prepare(struct setup *setup, const struct setup_options *options, stru
 		.tenant = options->tenant,
 		.subject = options->subject,
 		.container = setup->container[0] ? setup->container : NULL,
-		.degraded = setup->degraded ? "files and processes are not enforced" : NULL,
+		.degraded = setup->degraded	 ? "files and processes are not enforced"
+			    : setup->report.lost ? "a hook can be raced: this kernel preempts it"
+						 : NULL,
 	};
 	return 0;
 }

@@ -117,6 +117,7 @@ enum host_fact {
 	HOST_BTF,     /* /sys/kernel/btf/vmlinux */
 	HOST_BPF_LSM, /* bpf in /sys/kernel/security/lsm -> attach as lsm; else as fmod_ret */
 	HOST_FMOD_RET, /* trampolines (both attach types need them), and a program loads on security_file_open */
+	HOST_PREEMPTION,    /* no hook is skipped because another task was preempted in it */
 	HOST_SECURITY_PATH, /* path hooks exist */
 	HOST_JIT,	    /* bpf_loop and trampolines need it */
 	HOST_RINGBUF,	    /* BPF_MAP_TYPE_RINGBUF can be made */
@@ -131,8 +132,8 @@ enum host_fact {
 /* NOTE: worth saying, but no lack; also what could not be seen. */
 enum host_status { HOST_OK, HOST_NOTE, HOST_LACK };
 
-/* `need` bits: what a lack takes away. */
-enum { HOST_NEED_FILES = 1, HOST_NEED_NETWORK = 2 };
+/* `need` bits: what a lack takes away. RACE: all is enforced, but who tries long enough gets past a hook. */
+enum { HOST_NEED_FILES = 1, HOST_NEED_NETWORK = 2, HOST_NEED_RACE = 4 };
 
 struct host_report {
 	struct {

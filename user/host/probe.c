@@ -22,6 +22,7 @@ static const char *const fact_names[HOST_FACT_COUNT] = {
 	[HOST_BTF] = "BTF",
 	[HOST_BPF_LSM] = "BPF LSM",
 	[HOST_FMOD_RET] = "fmod_ret",
+	[HOST_PREEMPTION] = "preemption",
 	[HOST_SECURITY_PATH] = "path hooks",
 	[HOST_JIT] = "BPF JIT",
 	[HOST_RINGBUF] = "ring buffer",
@@ -287,6 +288,30 @@ static void judge_fmod_ret(const struct probe_facts *facts, struct host_report *
 		   facts->trampolines == PROBE_YES ? "; trampolines are there" : "");
 }
 
+/*
+ * A program that is running on a CPU is skipped there for whoever comes next: by the kernel's guard against recursion
+ * (__bpf_prog_enter_recur), which holds for fmod_ret, and before 6.2 for lsm too. Where kernel code is preempted, tasks
+ * take turns inside a hook, and all but the first are let pass.
+ */
+static void judge_preemption(const struct probe_facts *facts, struct host_report *report)
+{
+	bool old = kernel_before(facts, 6, 2);
+
+	if (!report->use_fmod_ret && !old)
+		ok(report, HOST_PREEMPTION, "of no concern: lsm programs are never skipped");
+	else if (facts->preempts == PROBE_NO || kernel_before(facts, 6, 1))
+		ok(report, HOST_PREEMPTION, "no program is skipped");
+	else
+		lack(report, HOST_PREEMPTION, HOST_NEED_RACE,
+		     facts->preempts == PROBE_YES
+			     ? "of kernel code: a hook is skipped while another task was preempted "
+			       "in it"
+			     : "unknown: if kernel code is preempted, hooks can be skipped",
+		     old ? "boot with preempt=voluntary"
+			 : "boot with bpf in lsm=, or with preempt=voluntary where the kernel has "
+			   "it");
+}
+
 static void judge_path_hooks(const struct probe_facts *facts, struct host_report *report)
 {
 	if (facts->path_hooks == PROBE_YES)
@@ -392,6 +417,7 @@ void probe_judge(const struct probe_facts *facts, struct host_report *ret_report
 	judge_btf(facts, ret_report);
 	judge_bpf_lsm(facts, ret_report);
 	judge_fmod_ret(facts, ret_report);
+	judge_preemption(facts, ret_report);
 	judge_path_hooks(facts, ret_report);
 	judge_jit(facts, ret_report);
 	judge_map(facts, ret_report, HOST_RINGBUF, facts->try_ring_buffer, BOTH);

@@ -17,6 +17,7 @@ enum probe_answer { PROBE_UNKNOWN, PROBE_NO, PROBE_YES };
 struct probe_facts {
 	char release[65]; /* uname -r */
 	unsigned int major, minor;
+	enum probe_answer preempts;	  /* kernel code may be preempted: preempt=full or lazy */
 	int btf;			  /* /sys/kernel/btf/vmlinux: 0 read, else -errno */
 	enum probe_answer bpf_lsm_hooks;  /* bpf_lsm_file_open exists: CONFIG_BPF_LSM */
 	enum probe_answer security_hooks; /* security_file_open exists */

@@ -14,6 +14,7 @@
 #include <fcntl.h>
 #include <linux/magic.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
@@ -34,6 +35,41 @@ static int read_line(const char *path, char *ret_line, size_t size)
 	return r < 0 ? -errno : 0;
 }
 
+/* "none [voluntary] full" and the like, with the one in force in round brackets; through a mount that nobody sees. */
+static void preemption_in_force(char *ret_line, size_t size)
+{
+	_cleanup_close_ int fs = fsopen("debugfs", FSOPEN_CLOEXEC), mount = -1, fd = -1;
+	ssize_t r;
+
+	ret_line[0] = '\0';
+	if (fs < 0 || fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0))
+		return;
+	mount = fsmount(fs, FSMOUNT_CLOEXEC, 0);
+	fd = mount < 0 ? -1 : openat(mount, "sched/preempt", O_RDONLY | O_CLOEXEC);
+	r = fd < 0 ? -1 : read(fd, ret_line, size - 1);
+	ret_line[r > 0 ? r : 0] = '\0';
+}
+
+/* What the build says, unless the choice is made at boot: then what is in force, or what was asked for. */
+static enum probe_answer look_preemption(const char *version)
+{
+	char line[4096];
+
+	if (!strstr(version, "PREEMPT"))
+		return PROBE_NO;
+	if (!strstr(version, "PREEMPT_DYNAMIC"))
+		return PROBE_YES;
+	preemption_in_force(line, sizeof(line));
+	if (strstr(line, "(none)") || strstr(line, "(voluntary)"))
+		return PROBE_NO;
+	if (line[0])
+		return PROBE_YES;
+	read_line("/proc/cmdline", line, sizeof(line));
+	if (strstr(line, "preempt=none") || strstr(line, "preempt=voluntary"))
+		return PROBE_NO;
+	return strstr(line, "preempt=") ? PROBE_YES : PROBE_UNKNOWN;
+}
+
 static void look_kernel(struct probe_facts *facts)
 {
 	struct utsname name;
@@ -43,6 +79,7 @@ static void look_kernel(struct probe_facts *facts)
 	snprintf(facts->release, sizeof(facts->release), "%.64s", name.release);
 	if (sscanf(facts->release, "%u.%u", &facts->major, &facts->minor) != 2)
 		facts->major = facts->minor = 0;
+	facts->preempts = look_preemption(name.version);
 }
 
 /*
