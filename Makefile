@@ -158,7 +158,26 @@ $(O)/tests/offers: tests/coverage/offers.c Makefile
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP -MF $@.d $(ALL_LDFLAGS) -o $@ $< -lbpf -lelf -lz
 
-TOOLS := $(O)/tests/offers
+# 32-bit system calls, from a program of either size. No C library: there need be none for 32 bits.
+$(O)/tests/compat%: tests/attack/compat.c Makefile
+	$(call say,TEST,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) -m$* -O1 $(WARN) -ffreestanding -fno-stack-protector -fno-pie -no-pie -nostdlib -static \
+		-fno-asynchronous-unwind-tables -o $@ $<
+
+# Properties of the decisions, as the kernel gets them; executed symbolically by tests/prove/symbolic.py.
+$(O)/tests/properties.o: tests/prove/properties.bpf.c Makefile
+	$(call say,BPF,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CLANG) $(BPF_CFLAGS) -MMD -MP -MF $@.d -c $< -o $@
+
+$(O)/tests/image: tests/prove/image.c $(FUZZ_SRC) Makefile
+	$(call say,TEST,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CLANG) -std=gnu11 -D_GNU_SOURCE -Iinclude -Iuser -g -O1 -fsanitize=address,undefined -fno-sanitize-recover=undefined \
+		-Wno-gnu-variable-sized-type-not-at-end -MMD -MP -MF $@.d -o $@ $< $(FUZZ_SRC) -lyaml -ljansson -lcrypto
+
+TOOLS := $(O)/tests/offers $(O)/tests/compat32 $(O)/tests/compat64 $(O)/tests/properties.o $(O)/tests/image
 
 # Programs that tests in the guest use: build/tests/DIR/NAME from tests/DIR/NAME.c.
 HELPERS := $(O)/tests/identity/whois
@@ -207,6 +226,7 @@ fuzz: deps $(FUZZ) ## each fuzz target for FUZZ_SECONDS (120); finds stay in bui
 
 .PHONY: prove
 prove: deps ## what is proved rather than tested: tests/prove/*
+	$(Q)$(MAKE) --no-print-directory $(O)/tests/properties.o $(O)/tests/image $(O)/fuzz/fuzz_decide
 	$(Q)tests/prove/run
 
 .PHONY: lint

@@ -11,6 +11,12 @@
 enum {
 	PTRACE_MODE_NOAUDIT = 4,
 	CLONE_INTO_CGROUP_BIT = 33,
+	CAP_OPT_NOAUDIT = 2,
+	CAP_SYS_ADMIN = 21,
+	CAP_SYSLOG = 34,
+	CAP_PERFMON = 38,
+	CAP_CHECKPOINT_RESTORE = 40,
+	PROC_IPC_INIT_INO = 0xefffffff,
 };
 
 SEC("lsm/ptrace_access_check")
@@ -83,6 +89,197 @@ int BPF_PROG(guard_sigiotask, struct task_struct *target, void *fown, int sig, i
 		return 0;
 	d.target_pid = target->tgid;
 	return settle(&f, &d, CORDON_TYPE_GUARD);
+}
+
+/* Priority, scheduling, affinity, limits of another process: the same user may change them. */
+static __always_inline int guard_control(int ret, struct task_struct *target)
+{
+	FENCE_ENTER(f, ret);
+	struct detail d = {
+		.op = CORDON_OP_CONTROL,
+		.rule = CORDON_RULE_GUARD_PROCESS,
+		.err = ERR_PERM,
+	};
+
+	if (!task_outside(target, f.fence->id))
+		return 0;
+	d.target_pid = target->tgid;
+	return settle(&f, &d, CORDON_TYPE_GUARD);
+}
+
+SEC("lsm/task_setnice")
+int BPF_PROG(guard_setnice, struct task_struct *target, int nice, int ret)
+{
+	return guard_control(ret, target);
+}
+
+SEC("lsm/task_setioprio")
+int BPF_PROG(guard_setioprio, struct task_struct *target, int ioprio, int ret)
+{
+	return guard_control(ret, target);
+}
+
+SEC("lsm/task_setscheduler")
+int BPF_PROG(guard_setscheduler, struct task_struct *target, int ret)
+{
+	return guard_control(ret, target);
+}
+
+SEC("lsm/task_setrlimit")
+int BPF_PROG(guard_setrlimit, struct task_struct *target, unsigned int resource, void *limit,
+	     int ret)
+{
+	return guard_control(ret, target);
+}
+
+/* --- the kernel ---------------------------------------------------------------------------------------------- */
+
+/*
+ * Capabilities over the host: what they open beyond files and the fence's own processes has no hook of its own, or several
+ * (adjtimex, sethostname, swapon, reboot, iopl, acct, mount_setattr, routes, quotas, settings of sockets and devices).
+ * One of a user namespace that was made from this one reaches what that owns, and counts. Only what the task asks for
+ * itself is judged: overlayfs and others act under credentials of their own, and io_uring may not (uring_override_creds).
+ *
+ * The kernel asks for CAP_SYS_ADMIN where a younger capability was refused; the second half of one question is not
+ * reported again.
+ */
+SEC("lsm/capable")
+int BPF_PROG(guard_capable, const struct cred *cred, struct user_namespace *ns, int cap,
+	     unsigned int opts, int ret)
+{
+	FENCE_ENTER(f, ret);
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct detail d = {
+		.op = CORDON_OP_CAPABLE,
+		.err = ERR_PERM,
+		.flags = cap,
+	};
+	__u32 before = 0;
+
+	d.rule = decide_capability(cap);
+	if (decide_allows(d.rule) || ns->parent || (__u64)cred != (__u64)task->real_cred)
+		return 0;
+	if (f.task) {
+		before = f.task->cap;
+		f.task->cap =
+			cap == CAP_PERFMON || cap == CAP_SYSLOG || cap == CAP_CHECKPOINT_RESTORE
+				? cap
+				: 0;
+	}
+	d.silent = opts & CAP_OPT_NOAUDIT || (cap == CAP_SYS_ADMIN && before);
+	return settle(&f, &d, CORDON_TYPE_GUARD);
+}
+
+/* What is denied whoever asks, and for whatever. */
+static __always_inline int guard_deny(int ret, enum cordon_op op, enum cordon_rule rule)
+{
+	FENCE_ENTER(f, ret);
+	struct detail d = {
+		.op = op,
+		.rule = rule,
+		.err = ERR_PERM,
+	};
+
+	return settle(&f, &d, CORDON_TYPE_GUARD);
+}
+
+/* Counting what others do, and tracing the kernel. */
+SEC("lsm/perf_event_open")
+int BPF_PROG(guard_perf, int type, int ret)
+{
+	return guard_deny(ret, CORDON_OP_PERF, CORDON_RULE_GUARD_KERNEL);
+}
+
+SEC("lsm/perf_event_open")
+int BPF_PROG(guard_perf2, void *attr, int type, int ret)
+{
+	return guard_deny(ret, CORDON_OP_PERF, CORDON_RULE_GUARD_KERNEL);
+}
+
+/*
+ * A module that the kernel would load because somebody uses what it lacks: line disciplines, link types, file systems.
+ * Not denied are the families that decide_socket() allows, and cryptography that the kernel wants for itself: no fence can
+ * ask for it by name.
+ */
+SEC("lsm/kernel_module_request")
+int BPF_PROG(guard_module, char *name, int ret)
+{
+	char begin[12] = {};
+	__u64 n;
+
+	FENCE_ENTER(f, ret);
+	struct detail d = {
+		.op = CORDON_OP_MODULE,
+		.rule = CORDON_RULE_GUARD_KERNEL,
+		.err = ERR_PERM,
+	};
+
+	bpf_probe_read_kernel_str(begin, sizeof(begin), name);
+	__builtin_memcpy(&n, begin, sizeof(n));
+	if (n << 8 == NAME8(0, 'c', 'r', 'y', 'p', 't', 'o', '-'))
+		return 0;
+	if (n == NAME8('n', 'e', 't', '-', 'p', 'f', '-', '1') &&
+	    (!begin[8] || ((begin[8] == '0' || begin[8] == '6') && !begin[9])))
+		return 0;
+	return settle(&f, &d, CORDON_TYPE_GUARD);
+}
+
+/* User and session keyrings are those of the user, inside and outside: nothing in them is for a fence. */
+SEC("lsm/key_permission")
+int BPF_PROG(guard_key, void *key, const struct cred *cred, int need, int ret)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+
+	if ((__u64)cred != (__u64)task->real_cred) /* the kernel's own look-up, NFS and the like */
+		return ret;
+	return guard_deny(ret, CORDON_OP_KEY, CORDON_RULE_GUARD_KEY);
+}
+
+/* Of anonymous inodes only userfaultfd(2)'s are denied: they stop the kernel in the midst of its work. */
+SEC("lsm/inode_init_security_anon")
+int BPF_PROG(guard_anon, struct inode *inode, const struct qstr *name, const struct inode *context,
+	     int ret)
+{
+	__u64 n = 0;
+
+	if (bpf_probe_read_kernel(&n, sizeof(n), BPF_CORE_READ(name, name)) ||
+	    n != NAME8('[', 'u', 's', 'e', 'r', 'f', 'a', 'u'))
+		return ret;
+	return guard_deny(ret, CORDON_OP_USERFAULTFD, CORDON_RULE_GUARD_KERNEL);
+}
+
+/* SysV IPC of the host. `cordon run` and containers have an IPC namespace of their own, which is left alone. */
+static __always_inline int guard_ipc_any(int ret)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+
+	if (BPF_CORE_READ(task, nsproxy, ipc_ns, ns.inum) != PROC_IPC_INIT_INO)
+		return ret;
+	return guard_deny(ret, CORDON_OP_IPC, CORDON_RULE_GUARD_IPC);
+}
+
+SEC("lsm/ipc_permission")
+int BPF_PROG(guard_ipc, void *perm, short flag, int ret)
+{
+	return guard_ipc_any(ret);
+}
+
+SEC("lsm/shm_shmctl")
+int BPF_PROG(guard_shmctl, void *perm, int cmd, int ret)
+{
+	return perm ? guard_ipc_any(ret) : ret;
+}
+
+SEC("lsm/sem_semctl")
+int BPF_PROG(guard_semctl, void *perm, int cmd, int ret)
+{
+	return perm ? guard_ipc_any(ret) : ret;
+}
+
+SEC("lsm/msg_queue_msgctl")
+int BPF_PROG(guard_msgctl, void *perm, int cmd, int ret)
+{
+	return perm ? guard_ipc_any(ret) : ret;
 }
 
 static __always_inline int guard_bpf_any(int ret, int cmd)

@@ -26,6 +26,22 @@ struct cred {
 	kgid_t gid;
 };
 
+struct user_namespace {
+	struct user_namespace *parent;
+};
+
+struct ns_common {
+	unsigned int inum;
+};
+
+struct ipc_namespace {
+	struct ns_common ns;
+};
+
+struct nsproxy {
+	struct ipc_namespace *ipc_ns;
+};
+
 struct kernfs_node {
 	__u64 id;
 };
@@ -175,6 +191,7 @@ struct task_struct {
 	struct hlist_node pid_links[4];
 	struct mm_struct *mm;
 	struct fs_struct *fs;
+	struct nsproxy *nsproxy;
 	unsigned int flags;
 	int pid;
 	int tgid;
@@ -296,7 +313,6 @@ struct bpf_iter__task_file {
 #pragma clang attribute pop
 
 struct sockaddr;
-struct user_namespace;
 struct kernel_siginfo;
 struct mnt_idmap;
 union bpf_attr;

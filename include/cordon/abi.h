@@ -175,7 +175,7 @@ struct cordon_task {
 	__u64 overlay_cred; /* credentials under which overlayfs carries out what this task was allowed */
 	__u64 overlay_create; /* a copy of them, made for the file that this task was allowed to create */
 	__u32 slot;
-	__u32 pad;
+	__u32 cap; /* denied a moment ago, and CAP_SYS_ADMIN stands in for it; 0: none */
 };
 
 /* Which fence made a socket, and the resolver that it believes to speak with (dns_port 0: none). */

@@ -295,6 +295,21 @@ DECIDE_INLINE __u32 decide_exec_listed(__u32 flags)
 		       : CORDON_RULE_FILES_EXEC_ALLOW;
 }
 
+/*
+ * Does a capability over the host count in a fence? Those do by which root handles files and its own processes, and whose
+ * reach is judged by other rules: CHOWN, DAC_OVERRIDE, DAC_READ_SEARCH, FOWNER, FSETID, KILL, SETGID, SETUID, SETPCAP,
+ * LINUX_IMMUTABLE, NET_BIND_SERVICE; NET_RAW, IPC_LOCK, SYS_CHROOT, SYS_PTRACE, SYS_RESOURCE; MKNOD, AUDIT_WRITE, SETFCAP;
+ * BPF, because bpf() is denied as a whole. Not NET_ADMIN, SYS_ADMIN, SYS_MODULE, SYS_RAWIO, SYS_TIME, SYS_BOOT, PERFMON and
+ * the rest, nor any that is invented later.
+ */
+DECIDE_INLINE __u32 decide_capability(__u32 cap)
+{
+	const __u64 counts = 0x7ffULL | 1ULL << 13 | 1ULL << 14 | 1ULL << 18 | 1ULL << 19 |
+			     1ULL << 24 | 1ULL << 27 | 1ULL << 29 | 1ULL << 31 | 1ULL << 39;
+
+	return cap < 64 && counts >> cap & 1 ? CORDON_RULE_NONE : CORDON_RULE_GUARD_CAPABILITY;
+}
+
 /* Does a yes to this rule stand even in audit mode? What is shut for every policy is shut for an audited one. */
 DECIDE_INLINE int decide_always(__u32 rule)
 {

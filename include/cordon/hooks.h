@@ -67,6 +67,20 @@
 	L(guard_traceme, ptrace_traceme, ptrace_traceme, 1, 0)                     \
 	L(guard_sigiotask, file_send_sigiotask, file_send_sigiotask, 3, 0)         \
 	L(guard_task_kill, task_kill, task_kill, 4, 0)                             \
+	L(guard_setnice, task_setnice, task_setnice, 2, 0)                         \
+	L(guard_setioprio, task_setioprio, task_setioprio, 2, 0)                   \
+	L(guard_setscheduler, task_setscheduler, task_setscheduler, 1, 0)          \
+	L(guard_setrlimit, task_setrlimit, task_setrlimit, 3, 0)                   \
+	L(guard_capable, capable, capable, 4, 0)                                   \
+	L(guard_perf, perf_event_open, perf_event_open, 1, 0)                      \
+	L(guard_perf2, perf_event_open, perf_event_open, 2, 0)                     \
+	L(guard_module, kernel_module_request, kernel_module_request, 1, 0)        \
+	L(guard_key, key_permission, key_permission, 3, 0)                         \
+	L(guard_anon, inode_init_security_anon, inode_init_security_anon, 3, 0)    \
+	L(guard_ipc, ipc_permission, ipc_permission, 2, 0)                         \
+	L(guard_shmctl, shm_shmctl, shm_shmctl, 2, 0)                              \
+	L(guard_semctl, sem_semctl, sem_semctl, 2, 0)                              \
+	L(guard_msgctl, msg_queue_msgctl, msg_queue_msgctl, 2, 0)                  \
 	L(guard_bpf, bpf, bpf, 3, 0)                                               \
 	L(guard_bpf4, bpf, bpf, 4, 0)
 

@@ -61,6 +61,13 @@
 	O(SIGNAL, GUARD, "signal", "send a signal to another process")                        \
 	O(BPF, GUARD, "bpf", "use the bpf() system call")                                     \
 	O(CGROUP_MOVE, GUARD, "cgroup_move", "place a new task in another cgroup")            \
+	O(CAPABLE, GUARD, "capable", "use a capability over the host")                        \
+	O(CONTROL, GUARD, "control", "change another process: priority, affinity, limits")    \
+	O(PERF, GUARD, "perf", "count or trace events of the kernel or of processes")         \
+	O(MODULE, GUARD, "module", "have the kernel load a module")                           \
+	O(KEY, GUARD, "key", "use a key or keyring")                                          \
+	O(IPC, GUARD, "ipc", "use a SysV IPC object of the host")                             \
+	O(USERFAULTFD, GUARD, "userfaultfd", "handle page faults in user space")              \
 	O(INHERIT, GUARD, "inherit", "give a new task its parent's fence")                    \
 	O(CREDENTIALS, GUARD, "credentials", "act under credentials kept in an io_uring")     \
 	O(START, FENCE, "start", "the fence exists")                                          \
@@ -124,6 +131,12 @@
 	R(GUARD_CREDENTIALS, DENY, "guard.credentials",                                           \
 	  "personalities of io_uring are not used inside a fence")                                \
 	R(GUARD_CGROUP, DENY, "guard.cgroup", "tasks are not placed in cgroups from inside")      \
+	R(GUARD_CAPABILITY, DENY, "guard.capability",                                             \
+	  "capabilities that reach beyond files and own processes do not count")                  \
+	R(GUARD_PROCESS, DENY, "guard.process", "the target is outside the fence")                \
+	R(GUARD_KERNEL, DENY, "guard.kernel", "interfaces of the kernel that no program needs")   \
+	R(GUARD_KEY, DENY, "guard.key", "keyrings are shared with processes outside")             \
+	R(GUARD_IPC, DENY, "guard.ipc", "SysV IPC of the host is shared with processes outside")  \
 	R(GUARD_STATE, DENY, "guard.state", "the fence's state is missing, full or ended")        \
 	R(GW_OK, ALLOW, "gateway.allow", "nothing speaks against it")                             \
 	R(GW_IDENTITY, DENY, "gateway.identity", "the caller is no fence that lives")             \
@@ -178,7 +191,7 @@
 	F(__u32, dev, , "device of the object's file system, as the kernel encodes it")         \
 	F(__u32, op_flags, ,                                                                    \
 	  "open: f_flags; rename: flags; mknod: mode; ioctl: request; "                         \
-	  "ptrace: mode; signal: number; socket: type")                                         \
+	  "ptrace: mode; signal: number; socket: type; capable: number")                        \
 	F(__u32, target_pid, , "process that was the target, initial namespace")                \
 	F(__u16, dport, , "destination port, host byte order")                                  \
 	F(__u16, sport, , "source port, host byte order")                                       \
@@ -289,6 +302,7 @@
 	  "process that was the target, initial namespace")                                        \
 	K(GUARD, signal, SIGNAL, raw->op_flags, SET, "op `signal`: which")                         \
 	K(GUARD, access, PTRACE, raw->op_flags, SET, "op `ptrace`: mode that was asked for")       \
+	K(GUARD, capability, CAPABILITY, raw->op_flags, SET, "op `capable`: which")                \
 	K(GATEWAY, tool, CONTEXT, event->gateway->tool, ALWAYS, "name of the tool")                \
 	K(GATEWAY, action, CONTEXT, event->gateway->action, ALWAYS,                                \
 	  "what was tried: method and path, or what was done about a call, approval or grant")     \
@@ -363,6 +377,7 @@
 	D(SOCKET_TYPE, "string", 0, "^[A-Za-z0-9_|]+$", "names joined by `|`, `SOCK_STREAM`")     \
 	D(SIGNAL, "string", 0, "^SIG[A-Z0-9+]+$", "name, `SIGKILL`")                              \
 	D(PTRACE, "string", 0, "^[A-Za-z0-9_|]+$", "names joined by `|`, `PTRACE_MODE_ATTACH`")   \
+	D(CAPABILITY, "string", 0, "^CAP_[A-Z0-9_]+$", "name, `CAP_SYS_ADMIN`")                   \
 	D(FAMILY, "string", 0, "^[a-z0-9]+$",                                                     \
 	  "`inet`, `inet6`, `unix`...; a number where it has no name here")                       \
 	D(PROTO, "string", 0, "^[a-z0-9-]+$",                                                     \

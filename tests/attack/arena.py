@@ -395,7 +395,7 @@ class Arena:
 
     def new_victim(self):
         self.end_victim()
-        self.victim = subprocess.Popen(["sleep", "1000"])
+        self.victim = subprocess.Popen(["sleep", "1000"], process_group=0)
 
     def victim_dead(self):
         return self.victim.poll() is not None

@@ -18,12 +18,14 @@ class Row:
     effect       outside: did it happen? effect(arena, a, result) -> bool. Judged by bytes, stat, packets
                  and what listeners received, never by the errno
     errnos       what a refused attack gets, in enforce mode
+    event_errno  what Cordon said, where the kernel makes another error of it for the caller
     events       matchers of the deny events, exactly these, in enforce mode; see ev()
     twin(a)      inside: the legal neighbour; must not raise, must cause no deny event
     prep         outside: prep(arena, a) before each part
     also         outside: also(arena, a, result) -> complaint or None, after the attack in enforce mode
     lacking      errnos of a control that mean that the kernel has no such thing: the row is skipped
     audit        "would_deny": the effect happens and is reported; "deny": shut in audit mode too
+    absent       the fence has a namespace of its own where the target is not: refused in both modes, and nothing to report
     allowed      not an attack: attack is the operation that must succeed, without an event
     hooks        programs whose removal this row must notice (run.py --mutations); "A+B": of both together
     gap          why this version does not hold it (docs/threat-model.md, docs/limits.md): a failure is a skip that says so
@@ -34,6 +36,7 @@ class Row:
         self.case, self.name, self.attack = case, name, attack
         self.effect = kw.pop("effect", None)
         self.errnos = kw.pop("errnos", (errno.EPERM,))
+        self.event_errno = kw.pop("event_errno", None)
         self.events = kw.pop("events", ())
         self.twin = kw.pop("twin", None)
         self.prep = kw.pop("prep", None)
@@ -44,9 +47,12 @@ class Row:
         self.hooks = kw.pop("hooks", ())
         self.roots = kw.pop("roots", ())
         self.gap = kw.pop("gap", None)
+        self.absent = kw.pop("absent", False)
+        if self.absent:
+            self.audit = "deny"
         assert not kw, kw
         self.number = len(ROWS)
-        assert self.allowed or (self.events and self.twin), f"{case} {name}: needs events and a twin"
+        assert self.allowed or ((bool(self.events) != self.absent) and self.twin), f"{case} {name}: needs events and a twin"
         ROWS.append(self)
 
     def __str__(self):
@@ -65,7 +71,7 @@ def ev(op, rule, **keys):
     """
     Matches one deny event. keys: dotted path in the event with "__" for ".", e.g. file__path; values are
     compared as they are, text is first filled in from the context ({out}, {wd}, ...). path stands for
-    file__path, path2 for file__path2, the rest without "__" for net__KEY. count: how many such events.
+    file__path, path2 for file__path2, the rest without "__" for net__KEY. count: how many such events, a range; with 0 in it there may be none.
     """
     return {"op": op, "rule": rule, "keys": keys}
 

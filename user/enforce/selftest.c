@@ -24,16 +24,23 @@
 #include <mqueue.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/ipc.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
+#include <sys/msg.h>
 #include <sys/ptrace.h>
+#include <sys/resource.h>
+#include <sys/sem.h>
+#include <sys/shm.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
+#include <sys/utsname.h>
 #include <sys/wait.h>
 #include <sys/xattr.h>
 
@@ -59,6 +66,7 @@ struct arena {
 	int ask[2];    /* pipe to the parent: a port of the loopback that it is to send to */
 	int answer[2]; /* and back: it did */
 	pid_t parent;
+	int shm, sem, msg; /* SysV IPC objects; -1 where the IPC namespace is not the host's */
 };
 
 static const char *at(const struct arena *arena, const char *name)
@@ -229,15 +237,36 @@ static int try_umount(const struct arena *a)
 	return result(umount2(a->dir, MNT_DETACH));
 }
 
-/* d is no mount point: without the hook these are EINVAL and harmless. */
+/*
+ * The kernel asks for CAP_SYS_ADMIN over the mount namespace before it asks these hooks, so they are reached from a user
+ * namespace only; where none can be made, there is nothing to prove. For umount not even so, the mounts being locked
+ * there: guard_capable stands before it. d is no mount point: without the hook these are EINVAL and harmless.
+ */
+static int try_apart(long number, const char *from, const char *to)
+{
+	int status = 0;
+	pid_t pid = fork();
+
+	if (!pid) {
+		if (unshare(CLONE_NEWUSER | CLONE_NEWNS))
+			_exit(ENOSYS);
+		_exit(number == SYS_pivot_root
+			      ? result(syscall(number, from, to))
+			      : result(syscall(number, AT_FDCWD, from, AT_FDCWD, to, 0)));
+	}
+	if (pid < 0 || waitpid(pid, &status, 0) < 0 || !WIFEXITED(status))
+		return ECHILD;
+	return WEXITSTATUS(status);
+}
+
 static int try_pivot_root(const struct arena *a)
 {
-	return result(syscall(SYS_pivot_root, at(a, "d"), at(a, "d")));
+	return try_apart(SYS_pivot_root, at(a, "d"), at(a, "d"));
 }
 
 static int try_move_mount(const struct arena *a)
 {
-	return result(syscall(SYS_move_mount, AT_FDCWD, at(a, "d"), AT_FDCWD, at(a, "d"), 0));
+	return try_apart(SYS_move_mount, at(a, "d"), at(a, "d"));
 }
 
 static int try_socket(const struct arena *a)
@@ -459,6 +488,105 @@ static int try_sigio(const struct arena *a)
 	return err;
 }
 
+/* Each of the four sets what is so already, on a process outside. */
+static int try_setnice(const struct arena *a)
+{
+	return result(setpriority(PRIO_PROCESS, a->parent, getpriority(PRIO_PROCESS, a->parent)));
+}
+
+static int try_setioprio(const struct arena *a)
+{
+	enum { WHO_PROCESS = 1 };
+
+	return result(syscall(SYS_ioprio_set, WHO_PROCESS, a->parent,
+			      syscall(SYS_ioprio_get, WHO_PROCESS, a->parent)));
+}
+
+static int try_setscheduler(const struct arena *a)
+{
+	unsigned long cpus[128] = { 0 };
+	long size = syscall(SYS_sched_getaffinity, a->parent, sizeof(cpus), cpus);
+
+	return result(size < 0 ? size
+			       : syscall(SYS_sched_setaffinity, a->parent, (size_t)size, cpus));
+}
+
+static int try_setrlimit(const struct arena *a)
+{
+	struct rlimit limit;
+
+	if (prlimit(a->parent, RLIMIT_CORE, NULL, &limit))
+		return errno;
+	return result(prlimit(a->parent, RLIMIT_CORE, &limit, NULL));
+}
+
+static int try_capable(const struct arena *a)
+{
+	struct utsname uts;
+
+	uname(&uts);
+	return result(sethostname(uts.nodename, strlen(uts.nodename)));
+}
+
+static int try_perf(const struct arena *a)
+{
+	char attr[64] = { 0 };
+
+	return result(syscall(SYS_perf_event_open, attr, 0, -1, -1, 0));
+}
+
+/*
+ * A question that only a module can answer; it is harmless to load. The errno is the same without the hook, so the
+ * denial itself is what counts. Where both modules are there, nothing is requested, and nothing can be proved.
+ */
+static int try_module(const struct arena *a)
+{
+	enum { GET_VLAN = 0x8982, GET_BRIDGE = 0x8940 }; /* SIOCGIFVLAN, SIOCGIFBR */
+	int request = access("/sys/module/8021q", F_OK) ? GET_VLAN : GET_BRIDGE;
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), err;
+
+	if (request == GET_BRIDGE && !access("/sys/module/bridge", F_OK))
+		err = ENOSYS;
+	else
+		err = result(ioctl(fd, request, NULL));
+	close(fd);
+	return err;
+}
+
+static int try_key(const struct arena *a)
+{
+	enum { GET_KEYRING_ID = 0, PROCESS_KEYRING = -2, CREATE = 1 };
+
+	return result(syscall(SYS_keyctl, GET_KEYRING_ID, PROCESS_KEYRING, CREATE));
+}
+
+static int try_userfaultfd(const struct arena *a)
+{
+	enum { USER_MODE_ONLY = 1 };
+
+	return result(syscall(SYS_userfaultfd, USER_MODE_ONLY | O_CLOEXEC));
+}
+
+/* Objects of the parent's IPC namespace, which is the host's unless cordon itself runs in a container. */
+static int try_ipc(const struct arena *a)
+{
+	struct shmid_ds ds;
+
+	return a->shm < 0 ? ENOSYS : result(shmctl(a->shm, IPC_STAT, &ds));
+}
+static int try_shmctl(const struct arena *a)
+{
+	return a->shm < 0 ? ENOSYS : result(shmctl(a->shm, IPC_RMID, NULL));
+}
+static int try_semctl(const struct arena *a)
+{
+	return a->sem < 0 ? ENOSYS : result(semctl(a->sem, 0, IPC_RMID));
+}
+static int try_msgctl(const struct arena *a)
+{
+	return a->msg < 0 ? ENOSYS : result(msgctl(a->msg, IPC_RMID, NULL));
+}
+
 static int try_bpf(const struct arena *a)
 {
 	union bpf_attr attr;
@@ -569,7 +697,7 @@ static const struct probe probes[] = {
 	{ "mapping a file as code", "file_mmap", try_mmap, EACCES, true },
 	{ "making a mapped file code", "file_mprotect", try_mprotect, EACCES, true },
 	{ "mount", "file_sb_mount", try_mount, EPERM, true },
-	{ "umount", "file_sb_umount", try_umount, EPERM, true },
+	{ "umount", "guard_capable and file_sb_umount", try_umount, EPERM, true },
 	{ "pivot_root", "file_sb_pivotroot", try_pivot_root, EPERM, true },
 	{ "move_mount", "file_move_mount", try_move_mount, EPERM, true },
 	{ "packet socket", "net_socket_create", try_socket, EPERM, true },
@@ -583,6 +711,20 @@ static const struct probe probes[] = {
 	{ "reading another process's environment", "file_open", try_environ, EACCES, true },
 	{ "kill", "guard_task_kill", try_kill, EPERM, true },
 	{ "a signal by F_SETOWN", "guard_sigiotask", try_sigio, EPERM, true },
+	{ "setpriority of another process", "guard_setnice", try_setnice, EPERM, true },
+	{ "ioprio_set of another process", "guard_setioprio", try_setioprio, EPERM, true },
+	{ "sched_setaffinity of another process", "guard_setscheduler", try_setscheduler, EPERM,
+	  true },
+	{ "prlimit of another process", "guard_setrlimit", try_setrlimit, EPERM, true },
+	{ "sethostname", "guard_capable", try_capable, EPERM, true },
+	{ "perf_event_open", "guard_perf", try_perf, EPERM, true },
+	{ "loading a module by need", "guard_module", try_module, ENOPKG, true },
+	{ "a keyring", "guard_key", try_key, EPERM, true },
+	{ "userfaultfd", "guard_anon", try_userfaultfd, EPERM, true },
+	{ "looking at shared memory of the host", "guard_ipc", try_ipc, EACCES, true },
+	{ "removing shared memory of the host", "guard_shmctl", try_shmctl, EPERM, true },
+	{ "removing semaphores of the host", "guard_semctl", try_semctl, EPERM, true },
+	{ "removing a message queue of the host", "guard_msgctl", try_msgctl, EPERM, true },
 	{ "bpf()", "guard_bpf", try_bpf, EPERM, true },
 	{ "metadata service", "the network programs", try_metadata, EPERM, false },
 	{ "public address", "the network programs", try_public, EPERM, false },
@@ -635,8 +777,16 @@ static void child_run(const struct arena *arena, const struct cordon_state *stat
 static bool acceptable(const struct probe *probe, int err)
 {
 	if (probe->attempt == try_ioctl_compat || probe->attempt == try_file_setattr ||
-	    probe->attempt == try_queue_make || probe->attempt == try_queue_drop)
+	    probe->attempt == try_pivot_root || probe->attempt == try_move_mount ||
+	    probe->attempt == try_queue_make || probe->attempt == try_queue_drop ||
+	    probe->attempt == try_module || probe->attempt == try_key ||
+	    probe->attempt == try_userfaultfd || probe->attempt == try_ipc ||
+	    probe->attempt == try_shmctl || probe->attempt == try_semctl ||
+	    probe->attempt == try_msgctl)
 		return err == ENOSYS;
+	if (probe->attempt ==
+	    try_perf) /* kernel.perf_event_paranoid may ask for a capability first */
+		return err == ENOSYS || err == EACCES;
 	return err == EAFNOSUPPORT &&
 	       (probe->attempt == try_connect6 || probe->attempt == try_sendmsg6);
 }
@@ -693,6 +843,20 @@ static void arena_immutable(const char *path)
 	close(fd);
 }
 
+/* Guarded are those of the host's IPC namespace, which has a fixed number; nothing is made in another one. */
+static void arena_ipc(struct arena *arena)
+{
+	char name[32] = "";
+
+	arena->shm = arena->sem = arena->msg = -1;
+	if (readlink("/proc/self/ns/ipc", name, sizeof(name) - 1) < 0 ||
+	    strcmp(name, "ipc:[4026531839]"))
+		return;
+	arena->shm = shmget(IPC_PRIVATE, 4096, 0600);
+	arena->sem = semget(IPC_PRIVATE, 1, 0600);
+	arena->msg = msgget(IPC_PRIVATE, 0600);
+}
+
 static int arena_make(struct arena *arena, uint64_t id, struct error *error)
 {
 	mqd_t queue;
@@ -702,6 +866,7 @@ static int arena_make(struct arena *arena, uint64_t id, struct error *error)
 	arena->ask[0] = arena->ask[1] = arena->answer[0] = arena->answer[1] = -1;
 	arena->outside_fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	arena->parent = getpid();
+	arena_ipc(arena);
 	snprintf(arena->dir, sizeof(arena->dir), ENFORCE_RUN_DIR "/selftest-%llu",
 		 (unsigned long long)id);
 	if (mkdir(arena->dir, 0700) ||
@@ -734,6 +899,13 @@ static void arena_drop(struct arena *arena)
 	int fds[] = { arena->write_fd,	arena->read_fd,	  arena->stream_fd,
 		      arena->dgram_fd,	arena->ask[0],	  arena->ask[1],
 		      arena->answer[0], arena->answer[1], arena->outside_fd };
+
+	if (arena->shm >= 0)
+		shmctl(arena->shm, IPC_RMID, NULL);
+	if (arena->sem >= 0)
+		semctl(arena->sem, 0, IPC_RMID);
+	if (arena->msg >= 0)
+		msgctl(arena->msg, IPC_RMID, NULL);
 
 	for (size_t i = 0; i < ARRAY_SIZE(fds); i++)
 		if (fds[i] >= 0)

@@ -359,6 +359,16 @@ static void put_PTRACE(struct writer *w, unsigned int value)
 	quote(w);
 }
 
+static void put_CAPABILITY(struct writer *w, unsigned int value)
+{
+	if (w->event->raw.op != CORDON_OP_CAPABLE)
+		return;
+	key_put(w);
+	quote(w);
+	event_symbol_capability(&w->b, value);
+	quote(w);
+}
+
 static void put_FAMILY(struct writer *w, unsigned int value)
 {
 	key_put(w);

@@ -341,6 +341,7 @@ static void guard_put(struct text *t, const json_t *guard)
 	const char *what = get_text(guard, "signal");
 
 	what = what ? what : get_text(guard, "access");
+	what = what ? what : get_text(guard, "capability");
 	put(t, what);
 	if (json_object_get(guard, "target_pid"))
 		event_buffer_printf(&t->b, "%spid %llu", what ? " " : "",

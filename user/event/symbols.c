@@ -233,6 +233,58 @@ void event_symbol_socket_type(struct event_buffer *b, unsigned int type)
 	put_bits(b, flags, type & ~0xfU, true);
 }
 
+void event_symbol_capability(struct event_buffer *b, unsigned int cap)
+{
+	static const char *const names[] = {
+		"CHOWN",
+		"DAC_OVERRIDE",
+		"DAC_READ_SEARCH",
+		"FOWNER",
+		"FSETID",
+		"KILL",
+		"SETGID",
+		"SETUID",
+		"SETPCAP",
+		"LINUX_IMMUTABLE",
+		"NET_BIND_SERVICE",
+		"NET_BROADCAST",
+		"NET_ADMIN",
+		"NET_RAW",
+		"IPC_LOCK",
+		"IPC_OWNER",
+		"SYS_MODULE",
+		"SYS_RAWIO",
+		"SYS_CHROOT",
+		"SYS_PTRACE",
+		"SYS_PACCT",
+		"SYS_ADMIN",
+		"SYS_BOOT",
+		"SYS_NICE",
+		"SYS_RESOURCE",
+		"SYS_TIME",
+		"SYS_TTY_CONFIG",
+		"MKNOD",
+		"LEASE",
+		"AUDIT_WRITE",
+		"AUDIT_CONTROL",
+		"SETFCAP",
+		"MAC_OVERRIDE",
+		"MAC_ADMIN",
+		"SYSLOG",
+		"WAKE_ALARM",
+		"BLOCK_SUSPEND",
+		"AUDIT_READ",
+		"PERFMON",
+		"BPF",
+		"CHECKPOINT_RESTORE",
+	};
+
+	if (cap < ARRAY_SIZE(names))
+		event_buffer_printf(b, "CAP_%s", names[cap]);
+	else
+		event_buffer_printf(b, "CAP_%u", cap);
+}
+
 void event_symbol_ptrace(struct event_buffer *b, unsigned int mode)
 {
 	if (mode)

@@ -15,6 +15,8 @@ void event_symbol_family(struct event_buffer *b, unsigned int family);
 void event_symbol_protocol(struct event_buffer *b, unsigned int family, unsigned int protocol);
 void event_symbol_socket_type(struct event_buffer *b, unsigned int type);
 void event_symbol_ptrace(struct event_buffer *b, unsigned int mode);
+/* A CAP_* number. */
+void event_symbol_capability(struct event_buffer *b, unsigned int cap);
 /* Flags of an operation of type file, by enum cordon_op. */
 void event_symbol_file_flags(struct event_buffer *b, unsigned int op, unsigned int flags);
 /* The kernel's encoding of a device (super_block.s_dev), as major:minor. */

@@ -42,7 +42,7 @@ struct launch_message {
 	X(TIE, "tie it to this process (PR_SET_PDEATHSIG)")         \
 	X(SIGNALS, "reset signals")                                 \
 	X(CLOSE, "close inherited descriptors (close_range)")       \
-	X(NAMESPACE, "make a mount namespace")                      \
+	X(NAMESPACE, "make namespaces of mounts and of IPC")        \
 	X(KEEP, "keep the workdir visible")                         \
 	X(PRIVATE, "mount an empty tmpfs on private directory")     \
 	X(RESTORE, "bring the workdir back into private directory") \

@@ -160,7 +160,8 @@ static void restore_workdir(const struct launch_plan *plan, int tree)
 
 /*
  * Slave, not private: what the host mounts or unmounts later is seen here too and cannot be kept
- * busy, and nothing that is mounted here reaches the host.
+ * busy, and nothing that is mounted here reaches the host. System V IPC goes with the private /dev/shm: the host's
+ * objects are denied in a fence, those of this namespace are its own.
  */
 static void set_up_mounts(const struct launch_plan *plan)
 {
@@ -169,7 +170,7 @@ static void set_up_mounts(const struct launch_plan *plan)
 
 	if (!plan->n_dirs)
 		return;
-	must(plan, LAUNCH_NAMESPACE, unshare(CLONE_NEWNS));
+	must(plan, LAUNCH_NAMESPACE, unshare(CLONE_NEWNS | CLONE_NEWIPC));
 	must(plan, LAUNCH_NAMESPACE, mount(NULL, "/", NULL, MS_REC | MS_SLAVE, NULL));
 	if (plan->keep_after < plan->n_dirs) {
 		tree = (int)syscall(SYS_open_tree, AT_FDCWD, plan->workdir,
