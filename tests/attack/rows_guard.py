@@ -290,6 +290,7 @@ def perf(a):
     os.close(syscall(298, bytes(attr), -1, 0, -1, 0))
 
 
+NETWORK = [ev(("capable", "configure"), ("guard.capability", "network.config"), count=range(1, 4))]
 host_cap("sethostname", hostname, None, effect=hostname_set, events=ADMIN)
 host_cap("setdomainname", said(lambda a: syscall(171, b"(none)", 6)), "CAP_SYS_ADMIN")
 host_cap("clock_settime", said(settime), "CAP_SYS_TIME")
@@ -297,8 +298,8 @@ host_cap("adjtimex", said(adjtimex), "CAP_SYS_TIME")
 host_cap("swapping to a file in the workdir", swapon, "CAP_SYS_ADMIN", prep=swap_prep, effect=swapped)
 host_cap("accounting of all processes to a file in the workdir", acct, "CAP_SYS_PACCT", effect=acct_off)
 host_cap("mount_setattr of a mount of the host", noatime, "CAP_SYS_ADMIN", prep=noatime_prep, effect=noatime_set)
-host_cap("a network interface by netlink", link_add, "CAP_NET_ADMIN", effect=link_there, events=[capable("CAP_NET_ADMIN", count=range(1, 4))])
-host_cap("the MTU of loopback by ioctl", said(set_mtu), "CAP_NET_ADMIN")
+host_cap("a network interface by netlink", link_add, "CAP_NET_ADMIN", effect=link_there, events=NETWORK)
+host_cap("the MTU of loopback by ioctl", said(set_mtu), "CAP_NET_ADMIN", events=NETWORK)
 host_cap("thawing the workdir's file system", said(freeze), "CAP_SYS_ADMIN")
 host_cap("an attribute for the trusted", said(lambda a: os.setxattr(a.wd + "/f", "trusted.a", b"1")), "CAP_SYS_ADMIN")
 host_cap("iopl", said(lambda a: syscall(172, 3)), "CAP_SYS_RAWIO")
@@ -368,7 +369,7 @@ host_cap("finit_module", finit_module, "CAP_SYS_MODULE", prep=unload("dummy"), e
 host_cap("init_module", init_module, "CAP_SYS_MODULE", prep=unload("dummy"), effect=loaded("dummy"))
 host_cap("delete_module", delete_module, "CAP_SYS_MODULE", prep=load_dummy, effect=lambda arena, a, r: "dummy" not in arena.loaded())
 attack("P-07", "a module that is loaded by need", by_need, prep=unload("8021q"), effect=loaded("8021q"), twin=GATEWAY,
-       errnos=(errno.ENOPKG,), event_errno=errno.EPERM, events=[ev("module", "guard.kernel")], hooks=["guard_module"])
+       errnos=(errno.ENOPKG, errno.EPERM), event_errno=errno.EPERM, events=[ev(("module", "configure"), ("guard.kernel", "network.config"))])
 
 # --- keys, faults, namespaces -----------------------------------------------------------------------------------
 

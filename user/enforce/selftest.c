@@ -779,11 +779,12 @@ static bool acceptable(const struct probe *probe, int err)
 	if (probe->attempt == try_ioctl_compat || probe->attempt == try_file_setattr ||
 	    probe->attempt == try_pivot_root || probe->attempt == try_move_mount ||
 	    probe->attempt == try_queue_make || probe->attempt == try_queue_drop ||
-	    probe->attempt == try_module || probe->attempt == try_key ||
-	    probe->attempt == try_userfaultfd || probe->attempt == try_ipc ||
-	    probe->attempt == try_shmctl || probe->attempt == try_semctl ||
-	    probe->attempt == try_msgctl)
+	    probe->attempt == try_key || probe->attempt == try_userfaultfd ||
+	    probe->attempt == try_ipc || probe->attempt == try_shmctl ||
+	    probe->attempt == try_semctl || probe->attempt == try_msgctl)
 		return err == ENOSYS;
+	if (probe->attempt == try_module) /* settings of the network are refused before */
+		return err == ENOSYS || err == EPERM;
 	if (probe->attempt ==
 	    try_perf) /* kernel.perf_event_paranoid may ask for a capability first */
 		return err == ENOSYS || err == EACCES;
