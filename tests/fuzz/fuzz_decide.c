@@ -133,13 +133,25 @@ static bool model_gateway(const struct cordon_policy *policy, const struct cordo
 	return false;
 }
 
+/* With network.dns: gateway, names are asked at the resolver; what goes to another port 53 is led there. */
+static bool model_resolver(const struct cordon_policy *policy, const struct cordon_addr *a,
+			   uint16_t port)
+{
+	const struct cordon_gateway *r = &policy->resolver[a->v6];
+
+	if (!policy->dns)
+		return false;
+	return port == 53 || (port && r->port == port && r->addr.v6 == a->v6 &&
+			      !memcmp(r->addr.b, a->b, 16));
+}
+
 static bool model_allows(const struct cordon_policy *policy, const struct model *m,
 			 const struct cordon_addr *a, uint8_t proto, uint16_t port,
 			 const struct cordon_net *net)
 {
 	if (model_metadata(m) || (proto != 6 && proto != 17))
 		return false;
-	if (model_gateway(policy, a, proto, port))
+	if (model_gateway(policy, a, proto, port) || model_resolver(policy, a, port))
 		return true;
 	if (net && model_port(net, proto, port) && (!model_loopback(m) || net->loopback))
 		return true;

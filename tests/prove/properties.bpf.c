@@ -142,17 +142,6 @@ PROPERTY(other_protocols_are_denied)
 	HOLDS(!decide_allows(rule_of(in, &in->policy, &in->addr, &in->net)));
 }
 
-/* Without a prefix no exception is named, without a gateway no gateway; without both and loopback all is denied. */
-PROPERTY(no_rule_stands_in_for_another)
-{
-	__u32 rule = rule_of(in, &in->policy, &in->addr, in->v6 ? &in->net : 0);
-
-	HOLDS((in->v6 || rule != CORDON_RULE_NET_ALLOW) &&
-	      (in->policy.n_gateways || rule != CORDON_RULE_NET_GATEWAY) &&
-	      (in->v6 || in->policy.n_gateways || in->policy.loopback != CORDON_LOOPBACK_DENY ||
-	       !decide_allows(rule)));
-}
-
 /* Sockets: unix; TCP and UDP over IPv4 and IPv6; NETLINK_ROUTE. Of all 2^96 triples no other. */
 PROPERTY(sockets_are_listed)
 {
