@@ -141,8 +141,8 @@ static bool model_resolver(const struct cordon_policy *policy, const struct cord
 
 	if (!policy->dns)
 		return false;
-	return port == 53 || (port && r->port == port && r->addr.v6 == a->v6 &&
-			      !memcmp(r->addr.b, a->b, 16));
+	return port == 53 ||
+	       (port && r->port == port && r->addr.v6 == a->v6 && !memcmp(r->addr.b, a->b, 16));
 }
 
 static bool model_allows(const struct cordon_policy *policy, const struct model *m,
