@@ -457,6 +457,6 @@ for bits in (32, 64):
             ("ptrace", ("{VICTIM}",), {"events": [PTRACED], "effect": done}),
             ("socket", ("17", "2"), {"events": [ev("socket", "network.family")], "effect": done}),
             ("connect", ("{X}", "80"), {"events": [ev("connect", "network.default", dst="{X}", dport=80)], "effect": wire(6, "{X}", 80, token=False)}),
-            ("sendto", ("{X}", "53"), {"events": [ev("sendmsg", "network.default", dst="{X}", dport=53)], "effect": wire(17, "{X}", 53, token=False)})):
+            ("sendto", ("{X}", "5300"), {"events": [ev("sendmsg", "network.default", dst="{X}", dport=5300)], "effect": wire(17, "{X}", 5300, token=False)})):
         case = "P-05" if "{VICTIM}" in args else "P-01"
         attack(case, f"{call} {what}", by_32(bits, call, *args), twin=by_32(bits, "open", "{wd}/f"), **kw)
