@@ -156,6 +156,9 @@ int BPF_PROG(guard_capable, const struct cred *cred, struct user_namespace *ns, 
 	};
 	__u32 before = 0;
 
+	/* A runtime that enters (podman exec) joins name spaces and mounts before it executes what is to be fenced. */
+	if (f.task && f.task->entering)
+		return 0;
 	d.rule = decide_capability(cap);
 	if (decide_allows(d.rule) || ns->parent || (__u64)cred != (__u64)task->real_cred)
 		return 0;
@@ -324,7 +327,8 @@ int BPF_PROG(fence_task_alloc, struct task_struct *task, unsigned long clone_fla
 		if (err)
 			return err;
 	}
-	if (test_full(TEST_FULL_TASKS) || !task_mark(task, f.slot, f.fence->id)) {
+	if (test_full(TEST_FULL_TASKS) ||
+	    !task_mark(task, f.slot, f.fence->id, f.task && f.task->entering)) {
 		struct detail d = {
 			.op = CORDON_OP_INHERIT,
 			.rule = CORDON_RULE_GUARD_STATE,
@@ -343,6 +347,7 @@ SEC("lsm/bprm_check_security")
 int BPF_PROG(fence_bprm_check, struct linux_binprm *bprm, int ret)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
+	struct cordon_task *own;
 	enum fence_answer answer;
 	struct fctx f;
 
@@ -351,19 +356,26 @@ int BPF_PROG(fence_bprm_check, struct linux_binprm *bprm, int ret)
 	answer = fence_of_current(&f);
 	if (answer == UNFENCED)
 		return !cordon_enter_failed ||
-				       task_enter(task, BPF_CORE_READ(task, cgroups, dfl_cgrp))
+				       task_enter(task, BPF_CORE_READ(task, cgroups, dfl_cgrp), 0)
 			       ? 0
 			       : -ERR_PERM;
 	if (answer == BROKEN)
 		return -ERR_PERM;
-	return task_mark(task, f.slot, f.fence->id) ? 0 : -ERR_NOMEM;
+	if (!task_mark(task, f.slot, f.fence->id, 0))
+		return -ERR_NOMEM;
+	own = bpf_task_storage_get(&cordon_tasks, task, 0, 0);
+	if (own)
+		own->entering = 0;
+	if (f.task)
+		f.task->entering = 0;
+	return 0;
 }
 
 SEC("tp_btf/cgroup_attach_task")
 int BPF_PROG(fence_attach_task, struct cgroup *dst, const char *path, struct task_struct *task,
 	     bool threadgroup)
 {
-	task_enter(task, dst);
+	task_enter(task, dst, 1);
 	return 0;
 }
 
@@ -371,7 +383,7 @@ SEC("tp_btf/task_newtask")
 int BPF_PROG(fence_newtask, struct task_struct *task, unsigned long clone_flags)
 {
 	if (clone_flags & 1ULL << CLONE_INTO_CGROUP_BIT)
-		task_enter(task, BPF_CORE_READ(task, cgroups, dfl_cgrp));
+		task_enter(task, BPF_CORE_READ(task, cgroups, dfl_cgrp), 1);
 	return 0;
 }
 
@@ -382,7 +394,7 @@ int fence_mark_all(struct bpf_iter__task *ctx)
 	struct task_struct *task = ctx->task;
 
 	if (task)
-		task_enter(task, BPF_CORE_READ(task, cgroups, dfl_cgrp));
+		task_enter(task, BPF_CORE_READ(task, cgroups, dfl_cgrp), 0);
 	return 0;
 }
 

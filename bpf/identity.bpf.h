@@ -194,7 +194,8 @@ static __always_inline bool task_outside(const struct task_struct *task, __u64 f
 	} while (0)
 
 /* Marks a task as belonging to a slot, unless it is marked already. False when it could not be marked. */
-static __always_inline bool task_mark(struct task_struct *task, __u32 slot, __u64 fence_id)
+static __always_inline bool task_mark(struct task_struct *task, __u32 slot, __u64 fence_id,
+				      __u8 entering)
 {
 	struct cordon_task *mark =
 		bpf_task_storage_get(&cordon_tasks, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
@@ -204,6 +205,7 @@ static __always_inline bool task_mark(struct task_struct *task, __u32 slot, __u6
 	if (!mark->fence_id) {
 		mark->slot = slot;
 		mark->fence_id = fence_id;
+		mark->entering = entering;
 	}
 	return true;
 }
@@ -212,7 +214,8 @@ static __always_inline bool task_mark(struct task_struct *task, __u32 slot, __u6
 bool cordon_enter_failed;
 
 /* Marks a task for the fence of its cgroup, if that is fenced. False when it is and could not be marked. */
-static __always_inline bool task_enter(struct task_struct *task, struct cgroup *cgroup)
+static __always_inline bool task_enter(struct task_struct *task, struct cgroup *cgroup,
+				       __u8 entering)
 {
 	/* Its own address, as a number that a global function takes. */
 	int found = cgroup_slot(BPF_CORE_READ(cgroup, self.cgroup));
@@ -222,7 +225,7 @@ static __always_inline bool task_enter(struct task_struct *task, struct cgroup *
 	if (found < 0)
 		return true;
 	fence = bpf_map_lookup_elem(&cordon_fences, &slot);
-	if (!fence || !fence->id || !task_mark(task, slot, fence->id)) {
+	if (!fence || !fence->id || !task_mark(task, slot, fence->id, entering & fence->attached)) {
 		cordon_enter_failed = true;
 		count_fault(bpf_map_lookup_elem(&cordon_state, &slot), CORDON_FAULT_ENTER);
 		return false;

@@ -175,7 +175,9 @@ struct cordon_task {
 	__u64 overlay_cred; /* credentials under which overlayfs carries out what this task was allowed */
 	__u64 overlay_create; /* a copy of them, made for the file that this task was allowed to create */
 	__u32 slot;
-	__u32 cap; /* denied a moment ago, and CAP_SYS_ADMIN stands in for it; 0: none */
+	__u16 cap; /* denied a moment ago, and CAP_SYS_ADMIN stands in for it; 0: none */
+	__u8 entering; /* entered an attached cgroup and has executed nothing since: a container runtime at work */
+	__u8 pad;
 };
 
 /* Which fence made a socket, and the resolver that it believes to speak with (dns_port 0: none). */

@@ -71,6 +71,7 @@ def need_guest():
     if os.geteuid() or "CORDON_VM" not in os.environ:
         sys.exit("to be run as root in the guest: tests/vm/run -- " + sys.argv[0])
     shutil.rmtree(BASE, ignore_errors=True)
+    shutil.rmtree(BASE, ignore_errors=True)
     os.makedirs(BASE)
 
 
