@@ -70,7 +70,10 @@ class Tap:
 def need_guest():
     if os.geteuid() or "CORDON_VM" not in os.environ:
         sys.exit("to be run as root in the guest: tests/vm/run -- " + sys.argv[0])
-    shutil.rmtree(BASE, ignore_errors=True)
+    with open("/proc/mounts", encoding="utf-8") as f:  # what the suite before this one mounted
+        mounted = [line.split()[1] for line in f if line.split()[1].startswith(BASE + "/")]
+    for path in reversed(mounted):
+        subprocess.run(["umount", path], check=True)
     shutil.rmtree(BASE, ignore_errors=True)
     os.makedirs(BASE)
 
