@@ -35,6 +35,7 @@ enum {
 	VM_SHARED = 8,
 	OVERLAYFS_MAGIC = 0x794c7630,
 	MQUEUE_MAGIC = 0x19800202,
+	BTRFS_MAGIC = 0x9123683e,
 	PROC_MAGIC = 0x9fa0,
 	ATTR_JUDGED = 1 << 0 | 1 << 1 | 1 << 2 | 1 << 7 | 1 << 8 | 1 << 16 | 1 << 17,
 	/* MODE, UID, GID, ATIME_SET, MTIME_SET, TIMES_SET, TOUCH; size is judged by the truncate hooks */
@@ -71,6 +72,44 @@ noinline int root_lookup(__u64 ino, __u32 dev, __u32 generation, __u32 tag)
 	return flags ? found | *flags : found;
 }
 
+/*
+ * What tells an inode from others that had, or have, its number on its device: its generation, and on btrfs the
+ * subvolume, too, because a snapshot has the numbers and generations of what it was taken of. Where btrfs keeps that is
+ * said by the policy, if a root lies there; else nothing of it is a root.
+ */
+struct inode_question {
+	const struct inode *inode;
+	__u32 tag;
+	__u32 pad;
+};
+
+noinline int btrfs_generation(struct inode_question *q)
+{
+	const struct cordon_policy *policy;
+	__u64 root = 0, subvolume = 0;
+	__u32 tag;
+
+	if (!q)
+		return CORDON_GENERATION_NONE;
+	tag = q->tag;
+	policy = bpf_map_lookup_elem(&cordon_policies, &tag);
+	if (!policy || !policy->btrfs.known ||
+	    bpf_probe_read_kernel(&root, sizeof(root), (void *)q->inode + policy->btrfs.root) ||
+	    bpf_probe_read_kernel(&subvolume, sizeof(subvolume),
+				  (void *)root + policy->btrfs.objectid))
+		return CORDON_GENERATION_NONE;
+	return cordon_btrfs_generation(CORE_READ_OF(q->inode, i_generation), subvolume);
+}
+
+static __always_inline __u32 inode_generation(const struct inode *inode, __u32 tag)
+{
+	struct inode_question q = { .inode = inode, .tag = tag };
+
+	if (BPF_CORE_READ(inode, i_sb, s_magic) != BTRFS_MAGIC)
+		return BPF_CORE_READ(inode, i_generation);
+	return btrfs_generation(&q);
+}
+
 static __always_inline bool root_possible(const struct cordon_policy *policy, __u64 ino)
 {
 	return policy->root_filter[(ino / 64) % CORDON_ROOT_FILTER_WORDS] & 1ULL << (ino % 64);
@@ -92,7 +131,7 @@ static long root_step(__u32 i, struct root_walk *w)
 	const struct dentry *parent = CORE_READ_OF(w->dentry, d_parent);
 
 	w->found |= root_lookup(BPF_CORE_READ(inode, i_ino), BPF_CORE_READ(inode, i_sb, s_dev),
-				BPF_CORE_READ(inode, i_generation), w->tag) &
+				inode_generation(inode, w->tag), w->tag) &
 		    w->want;
 	if (w->found)
 		return 1;
@@ -159,7 +198,8 @@ static noinline __u32 root_flags(const struct fctx *f, struct dentry *dentry,
 		asm volatile("" : "+r"(left));
 	} while (left);
 	if (inode) {
-		found = root_lookup(inode->i_ino, inode->i_sb->s_dev, inode->i_generation, f->tag) &
+		found = root_lookup(inode->i_ino, inode->i_sb->s_dev,
+				    inode_generation(inode, f->tag), f->tag) &
 			want;
 		if (found)
 			return found;

@@ -319,7 +319,7 @@ static __always_inline int unix_settle(struct fctx *f, struct sock *peer, enum c
 
 		if (inode &&
 		    root_lookup(BPF_CORE_READ(inode, i_ino), BPF_CORE_READ(inode, i_sb, s_dev),
-				BPF_CORE_READ(inode, i_generation), f->tag) &
+				inode_generation(inode, f->tag), f->tag) &
 			    CORDON_ROOT_UNIX)
 			d.rule = CORDON_RULE_NET_UNIX_OK;
 	}

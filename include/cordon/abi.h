@@ -99,13 +99,15 @@ struct cordon_net_key {
 
 /* In a root's key: whatever its generation. Roots that forbid are entered so. */
 #define CORDON_GENERATION_ANY 0xffffffffU
+/* Instead of a generation: it cannot be told. No root has it. */
+#define CORDON_GENERATION_NONE 0xfffffffeU
 
 /* Key of a file root: the object itself. No path text. */
 struct cordon_root_key {
 	__u64 ino;
-	__u32 dev;	  /* kernel encoding of super_block.s_dev */
-	__u32 generation; /* i_generation: guards against reuse of the inode number */
-	__u32 tag;	  /* cordon_tag() */
+	__u32 dev; /* kernel encoding of super_block.s_dev */
+	__u32 generation; /* i_generation, or cordon_btrfs_generation(): guards against reuse of the number */
+	__u32 tag; /* cordon_tag() */
 	__u32 pad;
 };
 
@@ -126,6 +128,25 @@ struct cordon_gateway {
 #define CORDON_ROOT_FILTER_BITS 1024
 #define CORDON_ROOT_FILTER_WORDS (CORDON_ROOT_FILTER_BITS / 64)
 
+/*
+ * Where btrfs keeps the number of an inode's subvolume, in bytes: the pointer to its tree, from the inode; the number in
+ * the tree.
+ */
+struct cordon_btrfs {
+	__s32 root;
+	__s32 objectid;
+	__u32 known; /* 0: not; then no object of btrfs is a root that allows anything */
+	__u32 pad;
+};
+
+/* What stands for the generation of an object of btrfs; never one of the two above. */
+static inline __u32 cordon_btrfs_generation(__u32 generation, __u64 subvolume)
+{
+	__u32 mixed = generation ^ (__u32)(subvolume * 0x9e3779b1);
+
+	return mixed < CORDON_GENERATION_NONE ? mixed : mixed - 2;
+}
+
 /* The part of one policy generation that every decision reads; roots and prefixes lie in maps of their own. */
 struct cordon_policy {
 	__u8 mode;	 /* enum cordon_mode */
@@ -141,6 +162,7 @@ struct cordon_policy {
 	struct cordon_gateway gateway[CORDON_GATEWAYS_MAX];
 	struct cordon_gateway resolver[2]; /* of IPv4 and of IPv6, TCP and UDP; port 0: none */
 	struct cordon_ports listen[CORDON_LISTEN_MAX]; /* TCP */
+	struct cordon_btrfs btrfs;		       /* filled when roots are resolved */
 	__u64 root_filter[CORDON_ROOT_FILTER_WORDS];
 };
 

@@ -5,6 +5,7 @@ import rows_net  # noqa: F401
 import rows_in  # noqa: F401
 import rows_form  # noqa: F401
 import rows_file  # noqa: F401
+import rows_place  # noqa: F401
 import rows_task  # noqa: F401
 import rows_guard  # noqa: F401
 from table import ROWS  # noqa: F401

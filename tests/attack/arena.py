@@ -24,13 +24,18 @@ PEER4 = [X, GW, "169.254.169.254"]
 PEER6 = [X6, "fd00:99::5", "fd00:ec2::254", "64:ff9b::a9fe:a9fe", "2002:a9fe:a9fe::1"]
 W, OUT, SECRET, HOSTDIR = "/scratch/w", "/scratch/out", "/scratch/secret", "/scratch/host"
 OLD = "/scratch/old"  # an ext4 without checksums
+PLACES = "/scratch/places"  # file systems, each with a directory that is writable (wd) and one that is not (out)
+PLACE_LABELS = {"tmpfs": (), "overlay": (), "xfs": ("6.18",), "btrfs": ("6.12",)}  # a place, and the labels it is made on
 RUN = "/run/cordon-attack"
 CGROUP = "/sys/fs/cgroup"
 DG, LISTEN = 5300, 8000
 
-POLICY = f"""cordon: 1
+
+def policy(places):
+    return f"""cordon: 1
 name: attack
 files:
+  write: [{', '.join(places)}]
   read:
     deny: [{SECRET}/file, {SECRET}/dir, {OLD}/FS_IOC_SETVERSION, {OLD}/EXT4_IOC_SETVERSION]
 network:
@@ -137,6 +142,7 @@ class Arena:
         self.frames = []
         self.victim = None
         self.nested = []
+        self.places = []
         self.missing = []  # listeners that this kernel does not have
         self.new_modules = ""
 
@@ -260,11 +266,51 @@ class Arena:
         run("mount", "--bind", f"{OUT}/bound", f"{W}/app/bound")
         run("mount", "--bind", f"{OUT}/device", "/dev/random")
         run("mount", "--bind", f"{SECRET}/dir", "/scratch/bindread")
-        self.write(f"{RUN}/policy.yaml", POLICY)
+        self.set_up_places()
+        self.write(f"{RUN}/policy.yaml", policy(f"{PLACES}/{p}/wd" for p in self.places))
         self.write("/etc/resolv.conf", f"nameserver {X}\n")
 
+    def set_up_places(self):
+        """Other file systems for a workdir; the rarer ones on one label of the matrix each."""
+        label = os.environ.get("CORDON_VM_LABEL")
+        self.places = [p for p, labels in PLACE_LABELS.items() if not label or not labels or label in labels]
+        for place in self.places:
+            os.makedirs(f"{PLACES}/{place}")
+            getattr(self, "place_" + place)(f"{PLACES}/{place}")
+            for name in ("wd", "out"):
+                os.makedirs(f"{PLACES}/{place}/{name}", exist_ok=True)
+                self.furnish(f"{PLACES}/{place}/{name}/base", "outside\n" if name == "out" else "inside\n")
+            if place == "btrfs":
+                run("btrfs", "subvolume", "snapshot", f"{PLACES}/btrfs/wd", f"{PLACES}/btrfs/snapshot")
+
+    def place_tmpfs(self, path):
+        run("mount", "-t", "tmpfs", "tmpfs", path)
+
+    def place_overlay(self, path):
+        layers = f"{PLACES}/layers"
+        for name in ("lower/wd", "lower/out", "upper", "work"):
+            os.makedirs(f"{layers}/{name}")
+        for name in ("wd", "out"):
+            self.furnish(f"{layers}/lower/{name}/low", "outside\n" if name == "out" else "inside\n")
+            for n in range(40):
+                self.write(f"{layers}/lower/{name}/low/f{n}", "low\n")
+                os.mkdir(f"{layers}/lower/{name}/low/d{n}")
+        subprocess.run(["modprobe", "-q", "overlay"])
+        run("mount", "-t", "overlay", "overlay", "-o", f"lowerdir={layers}/lower,upperdir={layers}/upper,workdir={layers}/work", path)
+
+    def place_xfs(self, path):
+        run("truncate", "-s", "400M", path + ".img")
+        run("mkfs.xfs", "-q", path + ".img")
+        run("mount", "-o", "loop", path + ".img", path)
+
+    def place_btrfs(self, path):
+        run("truncate", "-s", "200M", path + ".img")
+        run("mkfs.btrfs", "-q", path + ".img")
+        run("mount", "-o", "loop", path + ".img", path)
+        run("btrfs", "subvolume", "create", f"{path}/wd")
+
     def tear_down(self):
-        for path in (f"{W}/app/bound", "/scratch/bindread", OLD):
+        for path in (f"{W}/app/bound", "/scratch/bindread", OLD, *(f"{PLACES}/{p}" for p in PLACE_LABELS)):
             subprocess.run(["umount", path], capture_output=True)
         subprocess.run(["umount", "/dev/random"], capture_output=True)
         while subprocess.run(["umount", f"/run/netns/{NETNS}"], capture_output=True).returncode == 0:
@@ -272,7 +318,8 @@ class Arena:
         if os.path.exists(f"/run/netns/{NETNS}"):
             os.unlink(f"/run/netns/{NETNS}")
         subprocess.run(["ip", "link", "del", IF], capture_output=True)
-        subprocess.run(["rm", "-rf", W, OUT, SECRET, HOSTDIR, RUN, "/scratch/hardlink", "/scratch/bindread", OLD, OLD + ".img"])
+        subprocess.run(["rm", "-rf", W, OUT, SECRET, HOSTDIR, RUN, "/scratch/hardlink", "/scratch/bindread", OLD, OLD + ".img",
+                        PLACES])
         self.end_victim()
         self.end_nested()
         if os.path.isdir(f"{CGROUP}/cordon-attack"):
@@ -287,7 +334,7 @@ class Arena:
             "X": X, "X6": X6, "GW": GW, "HOST": HOST, "HOST6": HOST6, "GW6": PEER6[1], "IF": IF, "PEER_MAC": self.peer_mac, "W": W, "SECRET": SECRET, "OLD": OLD,
             "HOSTDIR": HOSTDIR, "HARDLINK": "/scratch/hardlink", "BINDREAD": "/scratch/bindread", "BOUND": f"{OUT}/bound",
             "FAKE_DEVICE": f"{OUT}/device", "CGROUP": self.cgroup, "HOST_CGROUP": f"{CGROUP}/cordon-attack",
-            "ENFORCER": str(self.enforcer), "VICTIM": str(self.victim.pid) if self.victim else "0",
+            "PLACES": PLACES, "ENFORCER": str(self.enforcer), "VICTIM": str(self.victim.pid) if self.victim else "0",
         }
 
     def furnish(self, base, text):

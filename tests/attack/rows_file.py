@@ -316,12 +316,12 @@ def open_truncating(path):
     return do
 
 
-def passed(path, flags=os.O_RDWR):
+def passed(path, flags=os.O_RDWR, err=errno.EROFS):
     """A descriptor that the driver opens and passes over a unix socket: refused, it is left out of the message."""
     def do(a):
         _, fds = inside.ask("open", path=a.fill(path), flags=flags)
         if not fds:
-            raise OSError(errno.EROFS, "no descriptor came")
+            raise OSError(err, "no descriptor came")
         return fds[0]
     return do
 

@@ -492,7 +492,9 @@ def main():
     parser.add_argument("--break", dest="hook")
     parser.add_argument("--events")
     options = parser.parse_args()
-    rows = [r for r in ROWS if any(word in str(r) for word in options.only.split(",")) or options.mutations]
+    label = os.environ.get("CORDON_VM_LABEL")
+    rows = [r for r in ROWS if (any(word in str(r) for word in options.only.split(",")) or options.mutations)
+            and (not label or not r.labels or label in r.labels)]
     if options.list:
         print("\n".join(f"{r}{'' if r.allowed else ' [attack]'}" for r in rows))
         return 0

@@ -30,6 +30,7 @@ class Row:
     hooks        programs whose removal this row must notice (run.py --mutations); "A+B": of both together
     gap          why this version does not hold it (docs/threat-model.md, docs/limits.md): a failure is a skip that says so
     roots        further directories outside that the default effect watches
+    labels       labels of the matrix in which the row runs; outside a matrix always. Empty: all
     """
 
     def __init__(self, case, name, attack, **kw):
@@ -50,6 +51,7 @@ class Row:
         self.absent = kw.pop("absent", False)
         if self.absent:
             self.audit = "deny"
+        self.labels = kw.pop("labels", ())
         assert not kw, kw
         self.number = len(ROWS)
         assert self.allowed or ((bool(self.events) != self.absent) and self.twin), f"{case} {name}: needs events and a twin"

@@ -300,6 +300,8 @@ static int roots_resolve(struct enforce_fence *fence, const struct image *image,
 	if (!err && image->n_roots)
 		err = enforce_resolve(fence->enforce, fds, image->n_roots, objects, error);
 	if (!err)
+		err = enforce_btrfs(fds, image->n_roots, objects, &policy->btrfs, error);
+	if (!err)
 		err = roots_enter(fence, image, objects, policy, error);
 	for (uint32_t i = 0; fds && i < image->n_roots; i++)
 		if (fds[i] >= 0)

@@ -69,6 +69,13 @@ void enforce_demand_drop(const struct enforce *enforce);
 /* watch.c: -EXFULL when one of the fence's cgroup programs is not in effect. */
 int enforce_check_attached(const struct enforce_fence *fence, struct error *error);
 
+/*
+ * btrfs.c: sets the generations of those objects that lie on btrfs to what the programs will see, and *ret_btrfs to where
+ * they look, if there are any. -ENOTSUP when that cannot be told.
+ */
+int enforce_btrfs(const int *fds, size_t n, struct cordon_object *objects,
+		  struct cordon_btrfs *ret_btrfs, struct error *error);
+
 /* node.c */
 int enforce_lock(struct error *error); /* a descriptor that holds the node's lock, or -errno */
 int enforce_run_path(char *path, size_t size, uint64_t fence_id);

@@ -129,8 +129,9 @@ static bool kernel_policy_is_good(const struct image *image)
 	    policy->loopback > CORDON_LOOPBACK_ALLOW || policy->has_nets != (image->n_nets != 0) ||
 	    policy->n_gateways > CORDON_GATEWAYS_MAX || policy->report_allow > 1)
 		return false;
-	if (policy->pad2 || !resolvers_are_good(policy) || !listen_is_good(policy) ||
-	    policy->generation || !bytes_are_zero(policy->root_filter, sizeof(policy->root_filter)))
+	if (policy->pad2 || !bytes_are_zero(&policy->btrfs, sizeof(policy->btrfs)) ||
+	    !resolvers_are_good(policy) || !listen_is_good(policy) || policy->generation ||
+	    !bytes_are_zero(policy->root_filter, sizeof(policy->root_filter)))
 		return false;
 	for (unsigned int i = 0; i < policy->n_gateways; i++)
 		if (!gateway_is_good(&policy->gateway[i]))
