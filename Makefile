@@ -16,6 +16,7 @@ CLANG ?= clang
 BPFTOOL ?= $(firstword $(wildcard /usr/sbin/bpftool /usr/local/sbin/bpftool) bpftool)
 DESTDIR ?=
 PREFIX ?= /usr
+BINDIR ?= $(PREFIX)/bin
 SBINDIR ?= $(PREFIX)/sbin
 MANDIR ?= $(PREFIX)/share/man
 DATADIR ?= $(PREFIX)/share/cordon
@@ -34,7 +35,9 @@ BPF_CFLAGS = -target bpf -mcpu=v3 -O2 -g -D__TARGET_ARCH_x86 -Iinclude -Ivmlinux
 	-Wno-gnu-variable-sized-type-not-at-end -Wno-missing-declarations
 
 Q := $(if $(V),,@)
-say = $(if $(V),,@printf '  %-7s %s\n' $(1) $(2))
+say = $(if $(V)$(findstring s,$(firstword -$(MAKEFLAGS))),@:,@printf '  %-7s %s\n' $(1) $(2))
+
+JOBS = $(if $(findstring -j,$(MAKEFLAGS)),,-j2)
 
 # Which part may use which is checked by tests/lint/layers: util <- conf <- event, record, policy, gwconf, host, identity <- enforce <- cordon.
 PARTS := util conf event record policy gwconf host identity enforce
@@ -56,12 +59,20 @@ UNIT := $(patsubst tests/unit/%.c,$(O)/unit/%,$(wildcard tests/unit/test_*.c))
 RACE := $(O)/race
 FUZZ := $(patsubst tests/fuzz/%.c,$(O)/fuzz/%,$(wildcard tests/fuzz/fuzz_*.c))
 
+# A word about missing packages before the first compiler fails.
+.PHONY: toolchain
+toolchain:
+	$(Q)packaging/deps --check
+
+# Kept, or the next make would make them, and all that is made of them, anew.
+.SECONDARY: $(O)/bpf/enforce.bpf.o $(O)/bpf/cgroup_only.bpf.o
+
 .PHONY: all
 all: $(PROGRAMS) $(LEDGER_LIBS) $(ADMIN_LIBS) $(O)/cordon.1 $(O)/cordon-gateway.8 ## build everything into build/
 
 # --- the kernel side ---------------------------------------------------------------------------------------------
 
-$(O)/bpf/%.bpf.o: bpf/%.bpf.c Makefile
+$(O)/bpf/%.bpf.o: bpf/%.bpf.c Makefile | toolchain
 	$(call say,BPF,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CLANG) $(BPF_CFLAGS) -MMD -MP -c $< -o $@
@@ -73,7 +84,7 @@ $(O)/%.skel.h: $(O)/bpf/%.bpf.o
 
 # --- user space --------------------------------------------------------------------------------------------------
 
-$(O)/%.o: %.c Makefile
+$(O)/%.o: %.c Makefile | toolchain
 	$(call say,CC,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP -c $< -o $@
@@ -144,13 +155,14 @@ $(O)/unit/%: tests/unit/%.c $(LIBS) $(GRANT_LIBS) $(ADMIN_LIBS) $(LEDGER_LIBS) $
 	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP -MF $@.d $(ALL_LDFLAGS) $(UNIT_WRAP_$*) -o $@ $< \
 		$(filter-out $(O)/user/cordon/main.o,$(call obj,cordon)) $(ADMIN_LIBS) $(UNIT_LIBS_$*) $(LINK_LIBS) $(LDLIBS) -lcmocka
 
+CHECKED := -std=gnu11 -D_GNU_SOURCE -Iinclude -Iuser -g -O1 -fno-sanitize-recover=undefined \
+	-Wno-gnu-variable-sized-type-not-at-end
 FUZZ_SRC := $(foreach p,util conf event policy gwconf identity grant,$(call src,$(p))) user/admin/protocol.c \
 	user/gateway/head.c user/gateway/input.c user/ledger/codes.c
 $(O)/fuzz/%: tests/fuzz/%.c $(FUZZ_SRC) Makefile
 	$(call say,FUZZ,$@)
 	$(Q)mkdir -p $(@D)
-	$(Q)$(CLANG) -std=gnu11 -D_GNU_SOURCE -Iinclude -Iuser -g -O1 -fsanitize=fuzzer,address,undefined \
-		-fno-sanitize-recover=undefined -MMD -MP -MF $@.d -o $@ $< $(FUZZ_SRC) -lyaml -ljansson -lcrypto
+	$(Q)$(CLANG) $(CHECKED) -fsanitize=fuzzer,address,undefined -MMD -MP -MF $@.d -o $@ $< $(FUZZ_SRC) -lyaml -ljansson -lcrypto
 
 # What the kernel that runs it offers; for tests/coverage/coverage.
 $(O)/tests/offers: tests/coverage/offers.c Makefile
@@ -174,8 +186,7 @@ $(O)/tests/properties.o: tests/prove/properties.bpf.c Makefile
 $(O)/tests/image: tests/prove/image.c $(FUZZ_SRC) Makefile
 	$(call say,TEST,$@)
 	$(Q)mkdir -p $(@D)
-	$(Q)$(CLANG) -std=gnu11 -D_GNU_SOURCE -Iinclude -Iuser -g -O1 -fsanitize=address,undefined -fno-sanitize-recover=undefined \
-		-Wno-gnu-variable-sized-type-not-at-end -MMD -MP -MF $@.d -o $@ $< $(FUZZ_SRC) -lyaml -ljansson -lcrypto
+	$(Q)$(CLANG) $(CHECKED) -fsanitize=address,undefined -MMD -MP -MF $@.d -o $@ $< $(FUZZ_SRC) -lyaml -ljansson -lcrypto
 
 TOOLS := $(O)/tests/offers $(O)/tests/compat32 $(O)/tests/compat64 $(O)/tests/properties.o $(O)/tests/image
 
@@ -206,17 +217,17 @@ tests: all $(UNIT) $(FUZZ) $(TOOLS) $(HELPERS) $(LEDGER_TESTS) $(O)/tests/cordon
 
 .PHONY: test
 test: deps ## everything that CI runs: lint, unit, fuzz smoke, VMs over the kernel matrix
-	$(Q)$(MAKE) --no-print-directory -j2 tests
+	$(Q)$(MAKE) --no-print-directory $(JOBS) tests
 	$(Q)tests/all
 
 .PHONY: test-unit
 test-unit: deps ## what needs no VM: lint, unit and golden tests, fuzz smoke
-	$(Q)$(MAKE) --no-print-directory -j2 tests
+	$(Q)$(MAKE) --no-print-directory $(JOBS) tests
 	$(Q)tests/all lint unit ledger fuzz
 
 .PHONY: test-vm
 test-vm: deps ## the integration tests in VMs
-	$(Q)$(MAKE) --no-print-directory -j2 tests
+	$(Q)$(MAKE) --no-print-directory $(JOBS) tests
 	$(Q)tests/all vm-selftest matrix negative
 
 .PHONY: fuzz
@@ -252,8 +263,8 @@ bench: deps ## instruction counts against peers, in VMs; writes build/bench.json
 
 .PHONY: demo
 demo: ## the main job: an agent with and without a fence
-	$(Q)packaging/deps build
-	$(Q)$(MAKE) --no-print-directory all
+	$(Q)packaging/deps demo
+	$(Q)$(MAKE) --no-print-directory $(JOBS) all
 	$(Q)demo/run
 
 # --- the rest ----------------------------------------------------------------------------------------------------
@@ -264,15 +275,18 @@ deps: ## install the packages that are missing (apt, root)
 
 .PHONY: install
 install: all ## install below PREFIX (/usr), with DESTDIR
-	install -D -m 755 $(O)/cordon $(DESTDIR)$(SBINDIR)/cordon
+	install -D -m 755 $(O)/cordon $(DESTDIR)$(BINDIR)/cordon
 	install -D -m 644 $(O)/cordon.1 $(DESTDIR)$(MANDIR)/man1/cordon.1
 	install -D -m 755 $(O)/cordon-gateway $(DESTDIR)$(SBINDIR)/cordon-gateway
 	install -D -m 644 $(O)/cordon-gateway.8 $(DESTDIR)$(MANDIR)/man8/cordon-gateway.8
-	install -D -m 644 packaging/cordon-gateway.service $(DESTDIR)$(UNITDIR)/cordon-gateway.service
+	install -d $(DESTDIR)$(UNITDIR)
+	sed 's|/usr/sbin/|$(SBINDIR)/|' packaging/cordon-gateway.service > $(DESTDIR)$(UNITDIR)/cordon-gateway.service
+	chmod 644 $(DESTDIR)$(UNITDIR)/cordon-gateway.service
 	install -D -m 644 packaging/cordon.tmpfiles $(DESTDIR)$(PREFIX)/lib/tmpfiles.d/cordon.conf
+	install -D -m 644 packaging/cordon.sysusers $(DESTDIR)$(PREFIX)/lib/sysusers.d/cordon.conf
 	install -d $(DESTDIR)$(DATADIR)/policies
 	install -d $(DESTDIR)$(DATADIR)/policies/tools
-	install -m 644 policies/*.yaml $(DESTDIR)$(DATADIR)/policies/
+	install -m 644 policies/*.yaml policies/*.sql $(DESTDIR)$(DATADIR)/policies/
 	install -m 644 policies/tools/*.yaml $(DESTDIR)$(DATADIR)/policies/tools/
 	install -m 644 docs/event.schema.json $(DESTDIR)$(DATADIR)/
 
