@@ -5,6 +5,7 @@ import contextlib
 import fcntl
 import json
 import os
+import re
 import signal
 import socket
 import sqlite3
@@ -173,9 +174,13 @@ def _(world):
     assert code == 0 and out.endswith(": ok\n"), out
     assert run("--help")[0] == 0 and ".TH CORDON-GATEWAY" in run("--print-man")[1]
     for args, code, words in (((), 2, "--config"), (("--confg", "x"), 2, "did you mean --config"), (("x",), 2, "'x'"),
-                              (("--config",), 2, "needs a value"), (("--config", "/nowhere"), 3, "/nowhere")):
+                              (("--config",), 2, "needs a value"), (("--config", "/nowhere"), 1, "/nowhere")):
         got, _, err = run(*args)
         assert got == code and words in err and err.count("\n") == 1, (args, got, err)
+    text = open(gateway.path).read()
+    open(gateway.path, "w").write(re.sub(r"(?m)^store: .*", "store: sqlite:/nowhere/ledger.db", text))
+    code, _, err = run("--config", gateway.path)
+    assert code == 1 and "its directory must be there" in err, err
     world.add_tool("broken", executor="  sql: UPDATE orders SET x = :wrong")
     gateway.configure(tools=("broken",))
     code, _, err = run("--config", gateway.path, "--check")

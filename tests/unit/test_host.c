@@ -1169,6 +1169,13 @@ static void test_judge_privilege(void **state)
 		    "capabilities missing: CAP_PERFMON, CAP_SYS_ADMIN; run as root or with "
 		    "CAP_BPF, CAP_PERFMON, "
 		    "CAP_NET_ADMIN and CAP_SYS_ADMIN");
+	facts = good_host(); /* who cannot look is told that, and not to boot anew */
+	facts.caps = 0;
+	facts.lsm_list[0] = '\0';
+	facts.preempts = PROBE_UNKNOWN;
+	expect_lack(&facts, FILES | NETWORK,
+		    "capabilities missing: CAP_BPF, CAP_PERFMON, CAP_NET_ADMIN, CAP_SYS_ADMIN; run "
+		    "as root or with CAP_BPF, CAP_PERFMON, CAP_NET_ADMIN and CAP_SYS_ADMIN");
 	facts = good_host();
 	facts.user_namespace = true;
 	expect_lack(&facts, FILES | NETWORK,

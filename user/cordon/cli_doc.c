@@ -5,6 +5,7 @@
  * nothing can go stale.
  */
 #include "cordon/cli.h"
+#include "util/fold.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -15,7 +16,6 @@
 #define CORDON_VERSION "0.1.0"
 #endif
 
-#define HELP_WIDTH 80
 #define HELP_COLUMN 28
 
 static const char about[] = "Cordon keeps an AI agent inside a boundary that the kernel holds: a "
@@ -58,36 +58,6 @@ const char *cli_version(void)
 
 /* --- text ---------------------------------------------------------------------------------- */
 
-/*
- * Writes n bytes of text, folding at blanks; the cursor stands at column, further lines begin at
- * indent.
- */
-static void put_folded(FILE *out, const char *text, size_t n, size_t column, size_t indent)
-{
-	const char *end = text + n;
-
-	while (text < end) {
-		size_t word;
-
-		while (text < end && isspace((unsigned char)*text))
-			text++;
-		word = 0;
-		while (text + word < end && !isspace((unsigned char)text[word]))
-			word++;
-		if (!word)
-			break;
-		if (column > indent && column + 1 + word > HELP_WIDTH) {
-			fprintf(out, "\n%*s", (int)indent, "");
-			column = indent;
-		} else if (column > indent) {
-			column += (size_t)fprintf(out, " ");
-		}
-		column += fwrite(text, 1, word, out);
-		text += word;
-	}
-	fputc('\n', out);
-}
-
 /* The length of the paragraph at text; *ret_verbatim when its lines are to stay as they are. */
 static size_t paragraph_next(const char *text, bool *ret_verbatim)
 {
@@ -113,7 +83,7 @@ static void put_paragraphs(FILE *out, const char *text)
 		if (verbatim)
 			fprintf(out, "%.*s\n", (int)n, text);
 		else
-			put_folded(out, text, n, 0, 0);
+			fold_put(out, text, n, 0, 0);
 		text = paragraph_skip(text, n);
 	}
 }
@@ -126,7 +96,7 @@ static void put_row(FILE *out, const char *left, const char *help)
 		n = fprintf(out, "\n%*s", HELP_COLUMN, "") - 1;
 	else
 		n += fprintf(out, "%*s", HELP_COLUMN - n, "");
-	put_folded(out, help, strlen(help), (size_t)n, HELP_COLUMN);
+	fold_put(out, help, strlen(help), (size_t)n, HELP_COLUMN);
 }
 
 static void put_option(FILE *out, const struct cli_option *o)
@@ -153,7 +123,7 @@ void cli_print_verb_help(FILE *out, const struct cli_verb *verb)
 {
 	cli_print_usage(out, verb);
 	fputc('\n', out);
-	put_folded(out, verb->summary, strlen(verb->summary), 0, 0);
+	fold_put(out, verb->summary, strlen(verb->summary), 0, 0);
 	fputc('\n', out);
 	for (const struct cli_option *o = verb->options; o && o->name; o++)
 		put_option(out, o);
@@ -164,7 +134,7 @@ void cli_print_verb_help(FILE *out, const struct cli_verb *verb)
 void cli_print_help(FILE *out)
 {
 	fprintf(out, "Usage: cordon COMMAND [OPTION...] [ARGUMENT...]\n\n");
-	put_folded(out, about, sizeof(about) - 1, 0, 0);
+	fold_put(out, about, sizeof(about) - 1, 0, 0);
 	fprintf(out, "\nCommands:\n");
 	for (const struct cli_verb *const *v = cli_verbs; *v; v++)
 		put_row(out, (*v)->name, (*v)->summary);

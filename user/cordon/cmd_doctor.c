@@ -9,8 +9,9 @@
 
 #include "cordon/cli.h"
 #include "host/host.h"
+#include "util/fold.h"
 
-#define FOUND_WIDTH_MAX 60 /* longer findings push their remedy out of line */
+#define STATUS_WIDTH 6
 
 struct doctor_options {
 	bool json;
@@ -49,20 +50,7 @@ static const char *attach_type(const struct host_report *report)
 
 /* --- for people ------------------------------------------------------------------------------- */
 
-static int found_width(const struct host_report *report)
-{
-	size_t n, width = strlen("found");
-	int i;
-
-	for (i = 0; i < HOST_FACT_COUNT; i++) {
-		n = strlen(report->fact[i].found);
-		if (n > width && n <= FOUND_WIDTH_MAX)
-			width = n;
-	}
-	return (int)width;
-}
-
-static int name_width(void)
+static size_t name_width(void)
 {
 	size_t n, width = 0;
 	int i;
@@ -71,32 +59,44 @@ static int name_width(void)
 		n = strlen(host_fact_name(i));
 		width = n > width ? n : width;
 	}
-	return (int)width;
+	return width;
 }
 
-static void print_fact(const struct host_report *report, enum host_fact fact, int name, int found,
+/* The remedy has lines of its own, so that they can be read, and copied, at any width. */
+static void print_fact(const struct host_report *report, enum host_fact fact, size_t name,
 		       bool color)
 {
 	enum host_status status = report->fact[fact].status;
-	const char *remedy = report->fact[fact].remedy;
+	const char *found = report->fact[fact].found, *remedy = report->fact[fact].remedy;
+	size_t column = name + 2 + STATUS_WIDTH + 2;
 
-	printf("%-*s  %s%-6s%s  %-*s%s%s\n", name, host_fact_name(fact),
-	       color ? statuses[status].color : "", statuses[status].name, color ? "\033[0m" : "",
-	       remedy[0] ? found : 0, report->fact[fact].found, remedy[0] ? "  " : "", remedy);
+	printf("%-*s  %s%-*s%s  ", (int)name, host_fact_name(fact),
+	       color ? statuses[status].color : "", STATUS_WIDTH, statuses[status].name,
+	       color ? "\033[0m" : "");
+	fold_put(stdout, found, strlen(found), column, column);
+	if (!remedy[0])
+		return;
+	printf("%*s-> ", (int)column, "");
+	fold_put(stdout, remedy, strlen(remedy), column + 3, column + 3);
 }
 
 static void print_table(const struct host_report *report)
 {
 	const char *no_color = getenv("NO_COLOR");
 	bool color = isatty(STDOUT_FILENO) && !(no_color && no_color[0]);
-	int i, name = name_width(), found = found_width(report);
+	size_t name = name_width();
+	char last[320];
+	int i;
 
-	printf("%-*s  %-6s  %-*s  %s\n", name, "fact", "status", found, "found", "remedy");
+	printf("%-*s  %-*s  found, and -> the remedy\n", (int)name, "fact", STATUS_WIDTH, "status");
 	for (i = 0; i < HOST_FACT_COUNT; i++)
-		print_fact(report, i, name, found, color);
-	printf("\nthis host can enforce: files %s, network %s; attach type %s because %s\n",
-	       files_word(report), yes_no(report, HOST_NEED_NETWORK), attach_type(report),
-	       report->attach_reason);
+		print_fact(report, i, name, color);
+	snprintf(last, sizeof(last),
+		 "This host can enforce: files %s, network %s; attach type %s because %s.",
+		 files_word(report), yes_no(report, HOST_NEED_NETWORK), attach_type(report),
+		 report->attach_reason);
+	putchar('\n');
+	fold_put(stdout, last, strlen(last), 0, 0);
 }
 
 /* --- for machines ----------------------------------------------------------------------------- */
@@ -188,7 +188,7 @@ const struct cli_verb cli_verb_doctor = {
 	.summary = "say what this host can enforce, with the remedy for each lack",
 	.arguments = "",
 	.text = "Looks at the kernel, its BPF and security support, cgroups, mounts and privilege, "
-		"and prints one line "
+		"and says "
 		"for each: ok, note (worth knowing, or could not be seen) or lack. The last line "
 		"says whether a fence "
 		"on this host can hold files and network, and how its programs are attached: as "

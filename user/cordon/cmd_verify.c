@@ -498,9 +498,10 @@ static int cmd_verify(const void *options, int argc, char **argv)
 
 const struct cli_verb cli_verb_verify = {
 	.name = "verify",
-	.summary = "the five completion criteria, tried from inside a fence",
+	.summary = "prove on this host, from inside a fence, what fences promise",
 	.arguments = "",
-	.text = "Makes a fence, and tries from inside: (1) public addresses, resolvers and the "
+	.text = "The five completion criteria. Makes a fence, and tries from inside: (1) public "
+		"addresses, resolvers and the "
 		"metadata "
 		"service by TCP, UDP, IPv6 and DNS; (2) writing outside the workdir; (3) with "
 		"--gateway, "

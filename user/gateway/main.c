@@ -283,6 +283,15 @@ static int serve(struct gwconf *conf, const char *path)
 	return EXIT_OK;
 }
 
+/* Of a configuration that was not loaded: is there a fault in it, or could a file of it not be read? */
+static int refusal(const struct gwconf_reports *reports)
+{
+	for (size_t i = 0; i < reports->n; i++)
+		if (reports->v[i].faults.n)
+			return EXIT_POLICY;
+	return EXIT_FOUND;
+}
+
 int main(int argc, char **argv)
 {
 	struct gwconf_reports reports = { .n = 0 };
@@ -299,9 +308,10 @@ int main(int argc, char **argv)
 	}
 	r = gwconf_load(options.config, &conf, &reports);
 	gwconf_reports_print(&reports, stderr);
+	code = refusal(&reports);
 	gwconf_reports_free(&reports);
 	if (r < 0)
-		return EXIT_POLICY;
+		return code;
 	if (!options.check)
 		return serve(conf, options.config);
 	code = check(conf);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "conf/near.h"
+#include "util/fold.h"
 #include "util/util.h"
 
 enum { OPTION_CONFIG = 256, OPTION_CHECK, OPTION_HELP, OPTION_VERSION, OPTION_MAN };
@@ -25,22 +26,20 @@ static const struct row {
 	{ "print-man", NULL, "print the man page", OPTION_MAN },
 };
 
-static const char text[] =
+static const char *const paragraphs[] = {
 	"Judges and executes what agents ask for: HTTP/1.1 over TCP and unix sockets, tools "
-	"declared in "
-	"YAML. Who calls is known by the kernel: a connection belongs to the fence that made it, "
-	"and all "
-	"others get 401. The gateway holds the credentials; run it as a user of its own, without "
-	"capabilities.\n"
+	"declared in YAML. Who "
+	"calls is known by the kernel: a connection belongs to the fence that made it, and all "
+	"others get 401. The "
+	"gateway holds the credentials; run it as a user of its own, without capabilities.",
 	"SIGHUP loads the configuration anew: it is checked as a whole before the switch, and "
-	"requests "
-	"under way end with the old one. What the running process cannot change (store, facts, "
-	"node, "
-	"anchor, admin, events, workers, executors, keep, approvals) needs a restart and is "
-	"refused. "
-	"SIGTERM and SIGINT drain: no new connections, requests under way are answered, for at "
-	"most "
-	"limits.drain.";
+	"requests under way end "
+	"with the old one. What the running process cannot change (store, facts, node, anchor, "
+	"admin, events, "
+	"workers, executors, keep, approvals) needs a restart and is refused. SIGTERM and SIGINT "
+	"drain: no new "
+	"connections, requests under way are answered, for at most limits.drain.",
+};
 
 static const struct {
 	int code;
@@ -52,16 +51,34 @@ static const struct {
 	{ EXIT_POLICY, "the configuration or a tool is invalid" },
 };
 
+#define HELP_COLUMN 22
+
+static void help_row(const char *name, const char *metavar, const char *help)
+{
+	int n = printf("  %s%s%s", name, metavar ? " " : "", metavar ? metavar : "");
+
+	n += printf("%*s", HELP_COLUMN - n, "");
+	fold_put(stdout, help, strlen(help), (size_t)n, HELP_COLUMN);
+}
+
 static void print_help(void)
 {
+	char name[32];
+
 	printf("Usage: cordon-gateway --config FILE [--check]\n\n");
-	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
-		printf("  --%s%s%-*s  %s\n", rows[i].name, rows[i].metavar ? " " : "",
-		       (int)(16 - strlen(rows[i].name) - (rows[i].metavar ? 1 : 0)),
-		       rows[i].metavar ? rows[i].metavar : "", rows[i].help);
-	printf("\n%s\n\nExit codes:\n", text);
-	for (size_t i = 0; i < ARRAY_SIZE(codes); i++)
-		printf("  %d  %s\n", codes[i].code, codes[i].meaning);
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		snprintf(name, sizeof(name), "--%s", rows[i].name);
+		help_row(name, rows[i].metavar, rows[i].help);
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(paragraphs); i++) {
+		printf("\n");
+		fold_put(stdout, paragraphs[i], strlen(paragraphs[i]), 0, 0);
+	}
+	printf("\nExit status:\n");
+	for (size_t i = 0; i < ARRAY_SIZE(codes); i++) {
+		snprintf(name, sizeof(name), "%3d", codes[i].code);
+		help_row(name, NULL, codes[i].meaning);
+	}
 }
 
 /* Text with what troff would take for its own escaped. */
@@ -70,8 +87,6 @@ static void man_puts(const char *s)
 	for (; *s; s++) {
 		if (*s == '-' || *s == '\\')
 			putchar('\\');
-		if (*s == '\n')
-			printf("\n.PP");
 		putchar(*s);
 	}
 }
@@ -84,8 +99,13 @@ static void print_man(void)
 	printf(".SH NAME\ncordon\\-gateway \\- judge and execute what fenced agents ask for\n");
 	printf(".SH SYNOPSIS\n.B cordon\\-gateway\n\\-\\-config \\fIFILE\\fR [\\-\\-check]\n");
 	printf(".SH DESCRIPTION\n");
-	man_puts(text);
-	printf("\n.SH OPTIONS\n");
+	for (size_t i = 0; i < ARRAY_SIZE(paragraphs); i++) {
+		if (i)
+			printf(".PP\n");
+		man_puts(paragraphs[i]);
+		printf("\n");
+	}
+	printf(".SH OPTIONS\n");
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		printf(".TP\n\\fB\\-\\-");
 		man_puts(rows[i].name);
@@ -133,6 +153,7 @@ static int option_take(int id, struct options *options)
 		options->check = true;
 		return -1;
 	case OPTION_HELP:
+	case 'h':
 		print_help();
 		return EXIT_OK;
 	case OPTION_VERSION:
@@ -155,7 +176,7 @@ int options_parse(int argc, char **argv, struct options *ret_options)
 					    rows[i].metavar ? required_argument : no_argument, NULL,
 					    rows[i].id };
 	opterr = 0;
-	while (code < 0 && (id = getopt_long(argc, argv, ":", longs, NULL)) != -1) {
+	while (code < 0 && (id = getopt_long(argc, argv, ":h", longs, NULL)) != -1) {
 		if (id == ':') {
 			fprintf(stderr, "cordon-gateway: %s needs a value\n", argv[optind - 1]);
 			return EXIT_USAGE;

@@ -227,7 +227,7 @@ static void judge_refused(const struct probe_facts *facts, struct host_report *r
 {
 	char found[160];
 
-	snprintf(found, sizeof(found), "a trial program is refused: %s", strerror(-err));
+	snprintf(found, sizeof(found), "refuses a trial program: %s", strerror(-err));
 	if (!privileged(facts))
 		note(report, fact, "not tried: capabilities are missing", "run as root");
 	else if (!needed)
@@ -301,6 +301,8 @@ static void judge_preemption(const struct probe_facts *facts, struct host_report
 		ok(report, HOST_PREEMPTION, "of no concern: lsm programs are never skipped");
 	else if (facts->preempts == PROBE_NO || kernel_before(facts, 6, 1))
 		ok(report, HOST_PREEMPTION, "no program is skipped");
+	else if (facts->preempts == PROBE_UNKNOWN && !privileged(facts))
+		note(report, HOST_PREEMPTION, "not known: capabilities are missing", "run as root");
 	else
 		lack(report, HOST_PREEMPTION, HOST_NEED_RACE,
 		     facts->preempts == PROBE_YES

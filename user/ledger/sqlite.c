@@ -103,8 +103,10 @@ static int make_file(struct engine *engine, struct error *error)
 	if (fd < 0 && errno == EEXIST)
 		return 0;
 	if (fd < 0)
-		return error_set(error, errno, "store %s: cannot open: %s", engine->path,
-				 strerror(errno));
+		return error_set(error, errno,
+				 "store %s: cannot make it: %s; its directory must be there and "
+				 "this user's to write",
+				 engine->path, strerror(errno));
 	close(fd);
 	return 0;
 }

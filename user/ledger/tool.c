@@ -192,7 +192,8 @@ static int check_fact(struct ledger *ledger, struct ledger_tool *tool, struct er
 	err = ops->check(other ? other : ledger->reader, &stmt, &reads, &words);
 	ops->close(other);
 	if (err)
-		return error_set(error, -err, "tool %s: fact query: %s", tool->name, words.text);
+		return error_set(error, -err, "tool %s: fact query: %s (asked of `%s`)", tool->name,
+				 words.text, ledger->facts ? "facts" : "store");
 	if (!reads)
 		return error_set(error, EINVAL, "tool %s: the fact query must only read",
 				 tool->name);
@@ -214,7 +215,8 @@ static int check_exec(struct ledger *ledger, struct ledger_tool *tool, struct er
 			tool->name);
 	err = ledger->ops->check(ledger->reader, &stmt, &reads, &words);
 	if (err)
-		return error_set(error, -err, "tool %s: executor: %s", tool->name, words.text);
+		return error_set(error, -err, "tool %s: executor: %s (in `store`)", tool->name,
+				 words.text);
 	if (reads && strcmp(ledger->ops->dialect, "sqlite") == 0)
 		return error_set(error, EINVAL, "tool %s: the executor changes nothing",
 				 tool->name);
