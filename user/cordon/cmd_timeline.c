@@ -181,8 +181,8 @@ static bool entries_equal(const struct entry *a, const struct entry *b)
 /* Of the same moment and number there are few. */
 static bool entry_is_repeated(const struct timeline *t, size_t i)
 {
-	for (size_t j = i; j-- > 0 && t->entries[j].at_ns == t->entries[i].at_ns;)
-		if (entries_equal(&t->entries[j], &t->entries[i]))
+	for (size_t j = i; j > 0 && t->entries[j - 1].at_ns == t->entries[i].at_ns; j--)
+		if (entries_equal(&t->entries[j - 1], &t->entries[i]))
 			return true;
 	return false;
 }

@@ -91,7 +91,7 @@ static void links_release(const int *fds, size_t n)
  */
 static void pins_remove(const char *dir, bool later)
 {
-	int links[PINS_MAX];
+	int links[PINS_MAX] = { 0 };
 	DIR *d = opendir(dir);
 	struct dirent *entry;
 	size_t n = 0;

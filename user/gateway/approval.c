@@ -82,14 +82,6 @@ static void on_task(struct pool_task *task)
 	worker_post(&lookup->work);
 }
 
-static void answer(struct lookup *lookup, enum ledger_code code)
-{
-	char body[256];
-	int n = answer_refusal(body, sizeof(body), code, NULL);
-
-	conn_answer(lookup->work.conn, ledger_code_info(code)->http_status, body, (size_t)n);
-}
-
 static void on_resume(struct work *work)
 {
 	struct lookup *lookup = (struct lookup *)work;
@@ -97,8 +89,10 @@ static void on_resume(struct work *work)
 	if (lookup->work.conn && lookup->answer)
 		conn_answer(lookup->work.conn, 200, lookup->answer, strlen(lookup->answer));
 	else if (lookup->work.conn)
-		answer(lookup, lookup->failed || lookup->found ? LEDGER_UNAVAILABLE
-							       : LEDGER_APPROVAL_NOT_FOUND);
+		conn_refuse(lookup->work.conn,
+			    lookup->failed || lookup->found ? LEDGER_UNAVAILABLE
+							    : LEDGER_APPROVAL_NOT_FOUND,
+			    NULL);
 	work_end(&lookup->work);
 	caller_unref(lookup->caller);
 	free(lookup->answer);
@@ -108,11 +102,9 @@ static void on_resume(struct work *work)
 void approval_start(const struct request *request, const char *id, size_t size)
 {
 	struct lookup *lookup = calloc(1, sizeof(*lookup));
-	char body[256];
 
 	if (!lookup) {
-		conn_answer(request->conn, 503, body,
-			    (size_t)answer_refusal(body, sizeof(body), LEDGER_OVERLOADED, NULL));
+		conn_refuse(request->conn, LEDGER_OVERLOADED, NULL);
 		return;
 	}
 	lookup->gateway = request->gateway;
@@ -128,4 +120,5 @@ void approval_start(const struct request *request, const char *id, size_t size)
 		lookup->failed = true;
 		on_resume(&lookup->work);
 	}
+	/* cppcheck-suppress memleak ; on_resume() frees it, here or when the look-up is done */
 }

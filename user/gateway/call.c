@@ -322,6 +322,14 @@ int answer_refusal(char *buffer, size_t size, enum ledger_code code, const char 
 	return n;
 }
 
+void conn_refuse(struct conn *conn, enum ledger_code code, const char *reason)
+{
+	char body[256];
+	int n = answer_refusal(body, sizeof(body), code, reason);
+
+	conn_answer(conn, ledger_code_info(code)->http_status, body, (size_t)n);
+}
+
 static int print_answer(char *buffer, size_t size, const struct call *call)
 {
 	const char *result = call->result     ? call->result
@@ -416,11 +424,9 @@ void call_start(const struct request *request, const struct tool *tool)
 {
 	struct call *call = calloc(1, sizeof(*call));
 	size_t n = request->head->path.n;
-	char body[256];
 
 	if (!call) {
-		conn_answer(request->conn, 503, body,
-			    (size_t)answer_refusal(body, sizeof(body), LEDGER_OVERLOADED, NULL));
+		conn_refuse(request->conn, LEDGER_OVERLOADED, NULL);
 		return;
 	}
 	clock_gettime(CLOCK_MONOTONIC, &call->start);

@@ -17,4 +17,7 @@ void approval_start(const struct request *request, const char *id, size_t size);
 /* {"error":...,"reason":...,"retry":...}, one line; reason NULL: the code's own text. Returns its bytes. */
 int answer_refusal(char *buffer, size_t size, enum ledger_code code, const char *reason);
 
+/* Answers a request with that, and the status of the code. The reason is a short one, of our own words. */
+void conn_refuse(struct conn *conn, enum ledger_code code, const char *reason);
+
 #endif

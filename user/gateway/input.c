@@ -5,15 +5,22 @@
 #include <errno.h>
 #include <limits.h>
 #include <openssl/evp.h>
+#include <stdarg.h>
 #include <string.h>
 
 #include "util/util.h"
 
-#define BAD(input, code, ...)                                                    \
-	({                                                                       \
-		snprintf((input)->reason, sizeof((input)->reason), __VA_ARGS__); \
-		LEDGER_##code;                                                   \
-	})
+static enum ledger_code bad(struct input *input, enum ledger_code code, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+static enum ledger_code bad(struct input *input, enum ledger_code code, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(input->reason, sizeof(input->reason), format, args);
+	va_end(args);
+	return code;
+}
 
 void input_release(struct input *input)
 {
@@ -50,24 +57,26 @@ static enum ledger_code parse(const char *body, size_t size, struct input *input
 	json_error_t error;
 
 	if (size == 0)
-		return BAD(input, MALFORMED_REQUEST, "an empty body; a JSON object is expected");
+		return bad(input, LEDGER_MALFORMED_REQUEST,
+			   "an empty body; a JSON object is expected");
 	if (!depth_is_sane(body, size))
-		return BAD(input, MALFORMED_REQUEST, "JSON nested deeper than %d", INPUT_DEPTH_MAX);
+		return bad(input, LEDGER_MALFORMED_REQUEST, "JSON nested deeper than %d",
+			   INPUT_DEPTH_MAX);
 	input->root = json_loadb(body, size, JSON_REJECT_DUPLICATES, &error);
 	if (json_is_object(input->root))
 		return LEDGER_OK;
 	if (input->root)
-		return BAD(input, MALFORMED_REQUEST, "not a JSON object");
+		return bad(input, LEDGER_MALFORMED_REQUEST, "not a JSON object");
 	switch (json_error_code(&error)) {
 	case json_error_out_of_memory:
-		return BAD(input, UNAVAILABLE, "out of memory; nothing was done");
+		return bad(input, LEDGER_UNAVAILABLE, "out of memory; nothing was done");
 	case json_error_duplicate_key:
-		return BAD(input, MALFORMED_REQUEST, "a member stands twice");
+		return bad(input, LEDGER_MALFORMED_REQUEST, "a member stands twice");
 	case json_error_numeric_overflow:
-		return BAD(input, MALFORMED_REQUEST, "a number that is too great");
+		return bad(input, LEDGER_MALFORMED_REQUEST, "a number that is too great");
 	default:
-		return BAD(input, MALFORMED_REQUEST, "not JSON, at line %d, column %d", error.line,
-			   error.column);
+		return bad(input, LEDGER_MALFORMED_REQUEST, "not JSON, at line %d, column %d",
+			   error.line, error.column);
 	}
 }
 
@@ -90,18 +99,18 @@ static enum ledger_code judge_string(const struct gwconf_field *field, const jso
 
 	for (size_t i = 0; i < size; i++) {
 		if ((unsigned char)text[i] < 0x20 || text[i] == 0x7f)
-			return BAD(input, INVALID_REQUEST, "`%s` has a control character",
+			return bad(input, LEDGER_INVALID_REQUEST, "`%s` has a control character",
 				   field->name);
 		characters += ((unsigned char)text[i] & 0xc0) != 0x80;
 	}
 	if (characters < field->min_length || characters > field->max_length)
-		return BAD(input, INVALID_REQUEST, "`%s` must have %lld to %lld characters",
+		return bad(input, LEDGER_INVALID_REQUEST, "`%s` must have %lld to %lld characters",
 			   field->name, field->min_length, field->max_length);
 	if (!text_is_listed(field, text))
-		return BAD(input, INVALID_REQUEST, "`%s` is none of the values it may have",
+		return bad(input, LEDGER_INVALID_REQUEST, "`%s` is none of the values it may have",
 			   field->name);
 	if (field->pattern_text && !gwconf_pattern_matches(&field->pattern, text, size))
-		return BAD(input, INVALID_REQUEST, "`%s` does not match %.80s", field->name,
+		return bad(input, LEDGER_INVALID_REQUEST, "`%s` does not match %.80s", field->name,
 			   field->pattern_text);
 	return LEDGER_OK;
 }
@@ -123,7 +132,7 @@ static enum ledger_code judge_integer(const struct gwconf_field *field, const js
 		return is_amount ? LEDGER_AMOUNT_OUT_OF_RANGE : LEDGER_INVALID_REQUEST;
 	}
 	if (!listed)
-		return BAD(input, INVALID_REQUEST, "`%s` is none of the values it may have",
+		return bad(input, LEDGER_INVALID_REQUEST, "`%s` is none of the values it may have",
 			   field->name);
 	return LEDGER_OK;
 }
@@ -136,14 +145,14 @@ static enum ledger_code judge_field(const struct gwconf_tool *tool, size_t i, st
 	bool fits;
 
 	if (!value && field->required)
-		return BAD(input, INVALID_REQUEST, "`%s` is missing", field->name);
+		return bad(input, LEDGER_INVALID_REQUEST, "`%s` is missing", field->name);
 	if (!value)
 		return LEDGER_OK;
 	fits = field->type == GWCONF_STRING    ? json_is_string(value)
 	       : field->type == GWCONF_INTEGER ? json_is_integer(value)
 					       : json_is_boolean(value);
 	if (!fits)
-		return BAD(input, INVALID_REQUEST, "`%s` must be %s", field->name,
+		return bad(input, LEDGER_INVALID_REQUEST, "`%s` must be %s", field->name,
 			   expects[field->type]);
 	if (field->type == GWCONF_STRING)
 		return judge_string(field, value, input);
@@ -205,20 +214,20 @@ static enum ledger_code take_key(const struct gwconf_tool *tool, const struct he
 	size_t size = json_string_length(member);
 
 	if (member && !key)
-		return BAD(input, MALFORMED_REQUEST, "the idempotency key must be a string");
+		return bad(input, LEDGER_MALFORMED_REQUEST, "the idempotency key must be a string");
 	if (!member && !header->p)
-		return BAD(input, MALFORMED_REQUEST,
+		return bad(input, LEDGER_MALFORMED_REQUEST,
 			   "the idempotency key is missing: member `%s` or header Idempotency-Key",
 			   tool->fields[tool->key].name);
 	if (member && header->p && (header->n != size || memcmp(header->p, key, size) != 0))
-		return BAD(input, MALFORMED_REQUEST,
+		return bad(input, LEDGER_MALFORMED_REQUEST,
 			   "two idempotency keys: header and body differ");
 	if (!member) {
 		key = header->p;
 		size = header->n;
 	}
 	if (!key_is_good(key, size))
-		return BAD(input, MALFORMED_REQUEST,
+		return bad(input, LEDGER_MALFORMED_REQUEST,
 			   "the idempotency key must be 1 to %d visible ASCII characters",
 			   LEDGER_KEY_MAX);
 	memcpy(input->key, key, size);
@@ -295,7 +304,7 @@ enum ledger_code input_read(const struct gwconf_tool *tool, const char *body, si
 		return code;
 	take_values(tool, ret_input);
 	if (digest(tool, ret_input) < 0)
-		return BAD(ret_input, UNAVAILABLE, "out of memory; nothing was done");
+		return bad(ret_input, LEDGER_UNAVAILABLE, "out of memory; nothing was done");
 	return LEDGER_OK;
 }
 

@@ -23,14 +23,11 @@ static void answer_code(const struct request *request, int status, const char *e
 
 static bool caller_is_known(const struct request *request)
 {
-	char body[256];
-
 	if (request->caller &&
 	    identity_alive(request->gateway->identity, request->caller->id.fence_id))
 		return true;
-	conn_answer(request->conn, 401, body,
-		    (size_t)answer_refusal(body, sizeof(body), LEDGER_UNAUTHENTICATED,
-					   "this connection was not made by a living fence"));
+	conn_refuse(request->conn, LEDGER_UNAUTHENTICATED,
+		    "this connection was not made by a living fence");
 	return false;
 }
 

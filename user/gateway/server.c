@@ -34,14 +34,16 @@ int server_open(struct gateway *gateway, server_handle_fn *handle, struct server
 {
 	struct setup *setup = gateway_setup(gateway);
 	struct server *server = calloc(1, sizeof(*server));
-	int r = server ? raise_files(setup->conf, error) : -ENOMEM;
+	int r;
 
-	if (r == 0) {
-		server->gateway = gateway;
-		server->handle = handle;
-		server->workers = calloc((size_t)setup->conf->workers, sizeof(*server->workers));
-		r = server->workers ? 0 : -ENOMEM;
+	if (!server) {
+		setup_unref(setup);
+		return error_set(error, ENOMEM, "out of memory");
 	}
+	server->gateway = gateway;
+	server->handle = handle;
+	server->workers = calloc((size_t)setup->conf->workers, sizeof(*server->workers));
+	r = server->workers ? raise_files(setup->conf, error) : -ENOMEM;
 	while (r == 0 && server->n_workers < (size_t)setup->conf->workers) {
 		r = worker_open(server, &server->workers[server->n_workers]);
 		if (r < 0)
@@ -57,8 +59,7 @@ int server_open(struct gateway *gateway, server_handle_fn *handle, struct server
 		return 0;
 	}
 	error_set(error, -r, "cannot start: %s", strerror(-r));
-	if (server)
-		server_drain(server, 0);
+	server_drain(server, 0);
 	server_close(server);
 	return r;
 }

@@ -122,8 +122,9 @@ void text_puts(struct text *text, const char *string)
 void text_number(struct text *text, int64_t number)
 {
 	char digits[24];
+	int n = snprintf(digits, sizeof(digits), "%" PRId64, number);
 
-	text_add(text, digits, (size_t)snprintf(digits, sizeof(digits), "%" PRId64, number));
+	text_add(text, digits, (size_t)n);
 }
 
 /* Length of the UTF-8 sequence at s, 0 when it is none (overlong, surrogate, cut off). */
@@ -188,8 +189,8 @@ void text_json(struct text *text, const char *string)
 			escape[1] = (char)*s;
 			text_add(text, escape, 2);
 		} else if (*s < 0x20 || *s == 0x7f) {
-			text_add(text, escape,
-				 (size_t)snprintf(escape, sizeof(escape), "\\u%04x", *s));
+			snprintf(escape, sizeof(escape), "\\u%04x", *s);
+			text_puts(text, escape);
 		} else {
 			text_add(text, (const char *)s, n);
 		}
