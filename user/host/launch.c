@@ -124,6 +124,14 @@ static const char *message_object(const struct launch_plan *plan,
 	}
 }
 
+static const char *message_remedy(const struct launch_message *message)
+{
+	if (message->stage == LAUNCH_SLAVE && message->err == EINVAL)
+		return "; / is no mount point (in a chroot?): mount --bind DIR DIR before chroot "
+		       "DIR";
+	return message->err == EPERM ? "; run as root" : "";
+}
+
 /* Waits for LAUNCH_READY. */
 static int await_ready(const struct launch_plan *plan, const struct host_child *child,
 		       struct error *error)
@@ -142,7 +150,7 @@ static int await_ready(const struct launch_plan *plan, const struct host_child *
 	object = message_object(plan, &message);
 	return error_set(error, message.err, "cannot %s%s%s: %s%s", stage_texts[message.stage],
 			 *object ? " " : "", object, strerror(message.err),
-			 message.err == EPERM ? "; run as root" : "");
+			 message_remedy(&message));
 }
 
 static int launch_planned(struct launch_plan *plan, const struct host_launch *launch,

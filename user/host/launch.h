@@ -43,6 +43,7 @@ struct launch_message {
 	X(SIGNALS, "reset signals")                                 \
 	X(CLOSE, "close inherited descriptors (close_range)")       \
 	X(NAMESPACE, "make namespaces of mounts and of IPC")        \
+	X(SLAVE, "keep its mounts from the host")                   \
 	X(KEEP, "keep the workdir visible")                         \
 	X(PRIVATE, "mount an empty tmpfs on private directory")     \
 	X(RESTORE, "bring the workdir back into private directory") \

@@ -171,7 +171,7 @@ static void set_up_mounts(const struct launch_plan *plan)
 	if (!plan->n_dirs)
 		return;
 	must(plan, LAUNCH_NAMESPACE, unshare(CLONE_NEWNS | CLONE_NEWIPC));
-	must(plan, LAUNCH_NAMESPACE, mount(NULL, "/", NULL, MS_REC | MS_SLAVE, NULL));
+	must(plan, LAUNCH_SLAVE, mount(NULL, "/", NULL, MS_REC | MS_SLAVE, NULL));
 	if (plan->keep_after < plan->n_dirs) {
 		tree = (int)syscall(SYS_open_tree, AT_FDCWD, plan->workdir,
 				    OPEN_TREE_CLONE | O_CLOEXEC | AT_RECURSIVE);
