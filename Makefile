@@ -279,7 +279,11 @@ install: all ## install below PREFIX (/usr), with DESTDIR
 	install -D -m 644 $(O)/cordon.1 $(DESTDIR)$(MANDIR)/man1/cordon.1
 	install -D -m 755 $(O)/cordon-gateway $(DESTDIR)$(SBINDIR)/cordon-gateway
 	install -D -m 644 $(O)/cordon-gateway.8 $(DESTDIR)$(MANDIR)/man8/cordon-gateway.8
-	install -d $(DESTDIR)$(UNITDIR)
+	install -d $(DESTDIR)$(UNITDIR) $(DESTDIR)$(PREFIX)/share/bash-completion/completions \
+		$(DESTDIR)$(PREFIX)/share/zsh/vendor-completions $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
+	$(O)/cordon --print-completion bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/cordon
+	$(O)/cordon --print-completion zsh > $(DESTDIR)$(PREFIX)/share/zsh/vendor-completions/_cordon
+	$(O)/cordon --print-completion fish > $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/cordon.fish
 	sed 's|/usr/sbin/|$(SBINDIR)/|' packaging/cordon-gateway.service > $(DESTDIR)$(UNITDIR)/cordon-gateway.service
 	chmod 644 $(DESTDIR)$(UNITDIR)/cordon-gateway.service
 	install -D -m 644 packaging/cordon.tmpfiles $(DESTDIR)$(PREFIX)/lib/tmpfiles.d/cordon.conf
@@ -289,6 +293,11 @@ install: all ## install below PREFIX (/usr), with DESTDIR
 	install -m 644 policies/*.yaml policies/*.sql $(DESTDIR)$(DATADIR)/policies/
 	install -m 644 policies/tools/*.yaml $(DESTDIR)$(DATADIR)/policies/tools/
 	install -m 644 docs/event.schema.json $(DESTDIR)$(DATADIR)/
+
+.PHONY: deb
+deb: ## the Debian package, build/cordon_VERSION_amd64.deb
+	$(Q)packaging/deps deb
+	$(Q)packaging/deb $(VERSION) $(O)
 
 .PHONY: clean
 clean: ## remove build/ and build-san/
