@@ -2,11 +2,11 @@
 /*
  * The enforcer: all programs that decide. They are attached all or none, on every hook of include/cordon/hooks.h.
  *
- * Files:     file_open, path_*, file_truncate, inode_setattr, inode_*xattr, inode_*_acl, file_ioctl, sb_*, move_mount
+ * Files:     file_open, path_*, file_truncate, file_lock, file_receive, inode_setattr, inode_*xattr, inode_*_acl, file_ioctl, sb_*, move_mount
  * Network:   socket_create/connect/sendmsg, unix_*, sctp_bind_connect, netlink_send; cgroup connect4/6, sendmsg4/6,
  *            recvmsg4/6, getpeername4/6, sock_create, egress, ingress
  * Peer:      cgroup sockops, entry of security_unix_stream_connect; they tell the gateway who calls
- * Guard:     ptrace_access_check, task_kill, bpf
+ * Guard:     ptrace_access_check, task_kill, file_fcntl, bpf
  * Identity:  task_alloc, bprm_check_security, cgroup_attach_task, task_newtask; iterators for the loader
  * Events:    the reporters, which all others call (event.bpf.h)
  *
@@ -18,5 +18,6 @@
 #include "net.bpf.h"
 #include "netin.bpf.h"
 #include "peer.bpf.h"
+#include "receive.bpf.h"
 
 char LICENSE[] SEC("license") = "GPL";

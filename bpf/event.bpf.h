@@ -173,6 +173,19 @@ static __always_inline const struct vfsmount *mount_guess(const struct dentry *d
 	return BPF_CORE_READ(root, mnt_sb) == BPF_CORE_READ(dentry, d_sb) ? root : NULL;
 }
 
+/* The number of a process or thread in the name space that it was made in. */
+static __always_inline int pid_number(const struct pid *pid)
+{
+	__u32 level = BPF_CORE_READ(pid, level) & 31;
+	int number = 0;
+
+	bpf_probe_read_kernel(&number, sizeof(number),
+			      (void *)pid + bpf_core_field_offset(struct pid, numbers) +
+				      level * bpf_core_type_size(struct upid) +
+				      bpf_core_field_offset(struct upid, nr));
+	return number;
+}
+
 noinline int event_task(__u32 depth)
 {
 	struct scratch *s = bpf_map_lookup_elem(&cordon_scratch, &depth);
@@ -180,7 +193,6 @@ noinline int event_task(__u32 depth)
 	struct task_struct *leader = task->group_leader, *parent = leader->real_parent;
 	struct pid *pid = BPF_CORE_READ(leader, thread_pid);
 	struct cordon_event *e;
-	__u32 level;
 
 	if (!s)
 		return 0;
@@ -194,11 +206,7 @@ noinline int event_task(__u32 depth)
 	e->exec_seq = leader->self_exec_id;
 	e->parent_start_ns = parent->start_boottime;
 	e->parent_exec_seq = parent->self_exec_id;
-	level = BPF_CORE_READ(pid, level) & 31;
-	bpf_probe_read_kernel(&e->pid_ns, sizeof(e->pid_ns),
-			      (void *)pid + bpf_core_field_offset(struct pid, numbers) +
-				      level * bpf_core_type_size(struct upid) +
-				      bpf_core_field_offset(struct upid, nr));
+	e->pid_ns = pid_number(pid);
 	/* Workers of io_uring have names of their own; what they do, their process asked for. */
 	if (task->flags & PF_IO_WORKER)
 		BPF_CORE_READ_STR_INTO(&e->comm, leader, comm);

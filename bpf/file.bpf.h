@@ -21,6 +21,14 @@
 
 enum {
 	WALK_FAST = 32, /* levels walked with direct loads; deeper ones through probes */
+	F_UNLCK = 2,
+	F_SETFL = 4,
+	F_SETOWN = 8,
+	F_SETOWN_EX = 15,
+	O_ASYNC = 020000,
+	FIOASYNC = 0x5452,
+	FIOSETOWN = 0x8901,
+	SIOCSPGRP = 0x8902,
 	FMODE_READ = 1,
 	FMODE_WRITE = 2,
 	FMODE_EXEC = 0x20,	 /* a bit of f_flags */
@@ -600,27 +608,6 @@ static __always_inline int judge_descriptor(struct fctx *f, struct file *file, _
 	return settle(f, d, CORDON_TYPE_FILE);
 }
 
-/*
- * A descriptor arrives: by SCM_RIGHTS, pidfd_getfd, seccomp's listener. It is judged as if the task opened the object
- * itself. Sockets are judged where they are used.
- */
-SEC("lsm/file_receive")
-int BPF_PROG(file_receive, struct file *file, int ret)
-{
-	FENCE_ENTER(f, ret);
-	struct detail d = { .op = CORDON_OP_RECEIVE, .flags = file->f_flags };
-	__u32 access = file->f_mode & (FMODE_READ | FMODE_WRITE);
-
-	if (descriptor_acts(file->f_path.dentry)) {
-		d.rule = CORDON_RULE_FILES_DESCRIPTOR;
-		d.err = ERR_PERM;
-		d.dentry = file->f_path.dentry;
-		d.mnt = file->f_path.mnt;
-		return settle(&f, &d, CORDON_TYPE_FILE);
-	}
-	return judge_descriptor(&f, file, access, &d);
-}
-
 /* Is this an io_uring that a thread outside the fence works off, under its own identity? */
 static __always_inline bool ring_acts_outside(const struct file *file, __u64 fence_id)
 {
@@ -984,6 +971,20 @@ int BPF_PROG(file_truncate, struct file *file, int ret)
 	return change_path(ret, &file->f_path, CORDON_OP_TRUNCATE, 0);
 }
 
+/*
+ * A lock or a lease stops others, wherever the file was opened: taking one is a change. Giving it up is none, and one on a
+ * device stops who uses the device, which the fence may.
+ */
+SEC("lsm/file_lock")
+int BPF_PROG(file_lock, struct file *file, unsigned int kind, int ret)
+{
+	struct inode *inode = file->f_inode;
+
+	if (kind == F_UNLCK || !inode || decide_is_device(inode->i_mode))
+		return ret;
+	return change_path(ret, &file->f_path, CORDON_OP_LOCK, kind);
+}
+
 SEC("lsm/path_chmod")
 int BPF_PROG(file_path_chmod, const struct path *path, __u16 mode, int ret)
 {
@@ -1100,11 +1101,65 @@ static __always_inline int change_terminal(int ret, struct file *file, unsigned 
 	return settle(&f, &d, CORDON_TYPE_FILE);
 }
 
+/* Is this the number, in its own name space, of the current process or thread? */
+noinline int number_is_own(int number)
+{
+	const struct task_struct *task = (void *)bpf_get_current_task();
+
+	return number == pid_number(BPF_CORE_READ(task, thread_pid)) ||
+	       number == pid_number(BPF_CORE_READ(task, group_leader, thread_pid));
+}
+
+/*
+ * Who is signalled when a file becomes ready. The signal is sent in the name of whoever makes it ready, who may be
+ * outside and is not judged; so a fenced task may name nobody but itself. 0 is nobody; what cannot be told is -1, which
+ * no process has.
+ */
+static __always_inline int owner_settle(int ret, int number)
+{
+	FENCE_ENTER(f, ret);
+	struct detail d = {
+		.op = CORDON_OP_SIGNAL,
+		.rule = CORDON_RULE_GUARD_SIGNAL,
+		.err = ERR_PERM,
+	};
+
+	if (!number || number_is_own(number))
+		return 0;
+	return settle(&f, &d, CORDON_TYPE_GUARD);
+}
+
+/* A terminal signals, when asked to, the processes that are in its foreground. */
+static __always_inline int owner_of_terminal(int ret, const struct file *file)
+{
+	const struct inode *inode = file->f_inode;
+
+	if (!inode || (inode->i_mode & DECIDE_S_IFMT) != DECIDE_S_IFCHR)
+		return ret;
+	return owner_settle(ret, -1);
+}
+
+SEC("lsm/file_fcntl")
+int BPF_PROG(guard_fcntl, struct file *file, unsigned int cmd, unsigned long arg, int ret)
+{
+	if (cmd == F_SETOWN)
+		return owner_settle(ret, (int)arg);
+	if (cmd == F_SETOWN_EX) /* says it in memory, which another thread can change after this */
+		return owner_settle(ret, -1);
+	if (cmd == F_SETFL && arg & O_ASYNC)
+		return owner_of_terminal(ret, file);
+	return ret;
+}
+
 static __always_inline int change_ioctl(int ret, struct file *file, unsigned int cmd)
 {
 	struct inode *inode;
 	__u32 type;
 
+	if (cmd == FIOSETOWN || cmd == SIOCSPGRP)
+		return owner_settle(ret, -1);
+	if (cmd == FIOASYNC)
+		return owner_of_terminal(ret, file);
 	if ((cmd & ~0xffU) == SOCKET_IOCTL)
 		return netconf_ioctl(ret, file, cmd);
 	if (cmd == TIOCSTI || cmd == TIOCLINUX || cmd == TIOCCONS)

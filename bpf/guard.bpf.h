@@ -342,7 +342,10 @@ int BPF_PROG(fence_task_alloc, struct task_struct *task, unsigned long clone_fla
 	return 0;
 }
 
-/* The thread that execs becomes the leader, and must carry the mark itself. */
+/*
+ * The thread that execs becomes the leader, and must carry the mark itself. Whoever is not marked is looked for in the
+ * fenced cgroups: a tracepoint program that is running on the CPU already is skipped by kernels that preempt themselves.
+ */
 SEC("lsm/bprm_check_security")
 int BPF_PROG(fence_bprm_check, struct linux_binprm *bprm, int ret)
 {
@@ -355,10 +358,7 @@ int BPF_PROG(fence_bprm_check, struct linux_binprm *bprm, int ret)
 		return ret;
 	answer = fence_of_current(&f);
 	if (answer == UNFENCED)
-		return !cordon_enter_failed ||
-				       task_enter(task, BPF_CORE_READ(task, cgroups, dfl_cgrp), 0)
-			       ? 0
-			       : -ERR_PERM;
+		return task_enter(task, BPF_CORE_READ(task, cgroups, dfl_cgrp), 0) ? 0 : -ERR_PERM;
 	if (answer == BROKEN)
 		return -ERR_PERM;
 	if (!task_mark(task, f.slot, f.fence->id, 0))

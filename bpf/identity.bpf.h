@@ -4,7 +4,7 @@
  * every thread carries a copy so that the one that execs away from its leader keeps it. A task gets the mark
  *   - from its creator (task_alloc), or is not created;
  *   - by being placed in a fenced cgroup: by migration (cgroup_attach_task), by clone3 (task_newtask);
- *   - if that failed, when it executes something there (bprm_check), or it does not execute it;
+ *   - if that failed, or was skipped, when it executes something there (bprm_check), or it does not execute it;
  * and never loses it. Tasks outside leave every hook after one pointer test.
  */
 #ifndef CORDON_IDENTITY_BPF_H
@@ -210,9 +210,6 @@ static __always_inline bool task_mark(struct task_struct *task, __u32 slot, __u6
 	return true;
 }
 
-/* A task entered a fenced cgroup and could not be marked: from now on every exec looks at its cgroup. */
-bool cordon_enter_failed;
-
 /* Marks a task for the fence of its cgroup, if that is fenced. False when it is and could not be marked. */
 static __always_inline bool task_enter(struct task_struct *task, struct cgroup *cgroup,
 				       __u8 entering)
@@ -226,7 +223,6 @@ static __always_inline bool task_enter(struct task_struct *task, struct cgroup *
 		return true;
 	fence = bpf_map_lookup_elem(&cordon_fences, &slot);
 	if (!fence || !fence->id || !task_mark(task, slot, fence->id, entering & fence->attached)) {
-		cordon_enter_failed = true;
 		count_fault(bpf_map_lookup_elem(&cordon_state, &slot), CORDON_FAULT_ENTER);
 		return false;
 	}

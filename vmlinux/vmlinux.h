@@ -235,6 +235,7 @@ struct sock_common {
 	__u16 skc_dport;
 	__u16 skc_num;
 	__u16 skc_family;
+	unsigned char skc_state;
 	struct in6_addr skc_v6_daddr;
 };
 

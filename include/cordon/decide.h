@@ -64,9 +64,19 @@ DECIDE_INLINE int decide_is_metadata4(__u32 v4)
 }
 
 /*
+ * Does an address of 64:ff9b:1::/48 embed an IPv4 address of the metadata service, if the prefix has 48, 56 or 64 bits?
+ * Bits 64 to 71 are none of it (RFC 6052); what follows it a translator does not look at.
+ */
+DECIDE_INLINE int decide_is_nat64_metadata(__u32 w1, __u32 w2)
+{
+	return (w1 & 0xffff) == 0xa9fe || ((w1 & 0xff) << 8 | (w2 >> 16 & 0xff)) == 0xa9fe ||
+	       (w2 >> 8 & 0xffff) == 0xa9fe;
+}
+
+/*
  * Is it the metadata service, in any spelling: IPv4 link-local; fd00:ec2::/32 (fd00:ec2::254 lies there); IPv6 that
- * embeds such an IPv4 address: IPv4-compatible (::a.b.c.d, RFC 4291), NAT64 (64:ff9b::/96 RFC 6052 and
- * 64:ff9b:1::/48 RFC 8215), IPv4-translated (::ffff:0:a.b.c.d, RFC 2765), 6to4 (2002::/16, RFC 3056), Teredo
+ * embeds such an IPv4 address: IPv4-compatible (::a.b.c.d, RFC 4291), NAT64 (64:ff9b::/96 RFC 6052, and all lengths
+ * that a prefix in 64:ff9b:1::/48, RFC 8215, can have), IPv4-translated (::ffff:0:a.b.c.d, RFC 2765), 6to4 (2002::/16, RFC 3056), Teredo
  * (2001::/32, RFC 4380, inverted), ISATAP (..:0:5efe:a.b.c.d, RFC 5214), and link-local with those low bits.
  */
 DECIDE_INLINE int decide_is_metadata(const struct cordon_addr *a)
@@ -81,6 +91,8 @@ DECIDE_INLINE int decide_is_metadata(const struct cordon_addr *a)
 	if (w0 >> 16 == 0x2002 && decide_is_metadata4((w0 & 0xffff) << 16 | w1 >> 16))
 		return 1;
 	if (w0 == 0x20010000 && decide_is_metadata4(~w3))
+		return 1;
+	if (w0 == 0x0064ff9b && w1 >> 16 == 1 && decide_is_nat64_metadata(w1, w2))
 		return 1;
 	if (!decide_is_metadata4(w3))
 		return 0;

@@ -39,6 +39,7 @@
 	L(file_path_rename, path_rename, path_rename, 5, 0)                        \
 	L(file_path_truncate, path_truncate, path_truncate, 1, 0)                  \
 	L(file_truncate, file_truncate, file_truncate, 1, 1) /* path_truncate */   \
+	L(file_lock, file_lock, file_lock, 2, 0)                                   \
 	L(file_path_chmod, path_chmod, path_chmod, 2, 0)                           \
 	L(file_path_chown, path_chown, path_chown, 3, 0)                           \
 	L(file_inode_setattr, inode_setattr, inode_setattr, 3, 0)                  \
@@ -66,6 +67,7 @@
 	L(guard_ptrace, ptrace_access_check, ptrace_access_check, 2, 0)            \
 	L(guard_traceme, ptrace_traceme, ptrace_traceme, 1, 0)                     \
 	L(guard_sigiotask, file_send_sigiotask, file_send_sigiotask, 3, 0)         \
+	L(guard_fcntl, file_fcntl, file_fcntl, 3, 0)                               \
 	L(guard_task_kill, task_kill, task_kill, 4, 0)                             \
 	L(guard_setnice, task_setnice, task_setnice, 2, 0)                         \
 	L(guard_setioprio, task_setioprio, task_setioprio, 2, 0)                   \

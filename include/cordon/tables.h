@@ -50,6 +50,7 @@
 	O(MPROTECT, FILE, "mprotect", "change what may be done with a mapped file")           \
 	O(READ, FILE, "read", "read by a descriptor from before the fence")                   \
 	O(WRITE, FILE, "write", "write by a descriptor from before the fence")                \
+	O(LOCK, FILE, "lock", "lock a file, or take a lease on it")                           \
 	O(RECEIVE, FILE, "receive", "take a descriptor from another process")                 \
 	O(SOCKET, NET, "socket", "create a socket")                                           \
 	O(CONNECT, NET, "connect", "connect a socket")                                        \

@@ -428,11 +428,14 @@ static void metadata_is_what_the_kernel_denies(void **state)
 		{ 0, 0, 0x5e, 0xfe },	 { 2, 0, 0x5e, 0xfe },
 		{ 3, 0, 0x5e, 0xfe },	 { 4, 0, 0x5e, 0xfe },
 		{ 0, 1, 0, 0 },		 { 0, 0, 2, 0x54 },
-		{ 0xa9, 0xff, 0, 0 },
+		{ 0xa9, 0xff, 0, 0 },	 { 0, 1, 0xa9, 0xfe },
+		{ 0, 1, 0, 0xa9 },	 { 0, 0xfe, 0, 0 },
+		{ 0, 0xa9, 0xfe, 0 },
 	};
+	const unsigned int n = ARRAY_SIZE(pieces);
 	unsigned int shut = 0;
 
-	for (unsigned int i = 0; i < 21 * 21 * 21 * 21; i++) {
+	for (unsigned int i = 0; i < n * n * n * n; i++) {
 		struct cordon_addr addr = { .v6 = 1 };
 
 		for (unsigned int k = 0, rest = i; k < 4; k++, rest /= ARRAY_SIZE(pieces))
@@ -470,6 +473,8 @@ static void metadata_prefixes(void **state)
 		{ "2002:a9fe::/31", false },
 		{ "64:ff9b::a9fe:0/112", true },
 		{ "64:ff9b::/96", false },
+		{ "64:ff9b:1:a9fe::/64", true },
+		{ "64:ff9b:1:a9::/64", false },
 		{ "64:ff9b::a9fe:0/111", false },
 		{ "::/0", false },
 		{ "::a9fe:0/112", true },

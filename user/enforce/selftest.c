@@ -27,6 +27,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/ioctl.h>
 #include <sys/ipc.h>
 #include <sys/mman.h>
@@ -65,6 +66,7 @@ struct arena {
 	int outside_fd;			/* a datagram socket that sends in, when asked */
 	int ask[2];    /* pipe to the parent: a port of the loopback that it is to send to */
 	int answer[2]; /* and back: it did */
+	int owned[2];  /* pipe; when it can be read, the parent is signalled */
 	pid_t parent;
 	int shm, sem, msg; /* SysV IPC objects; -1 where the IPC namespace is not the host's */
 };
@@ -468,24 +470,20 @@ static int try_kill(const struct arena *a)
 	return result(kill(a->parent, 0));
 }
 
-/*
- * A pipe that becomes readable signals its owner, a process outside: SIGURG, which is ignored by default. Nothing fails
- * here, so the denial itself is what counts.
- */
+/* The parent has said that it is to be signalled. The kernel sends in vain and says nothing: the denial is counted. */
 static int try_sigio(const struct arena *a)
 {
-	int fds[2], err;
+	return write(a->owned[1], "", 1) == 1 ? EPERM : errno;
+}
 
-	if (pipe2(fds, O_CLOEXEC | O_NONBLOCK))
-		return errno;
-	if (fcntl(fds[0], F_SETOWN, a->parent) || fcntl(fds[0], F_SETSIG, SIGURG) ||
-	    fcntl(fds[0], F_SETFL, O_NONBLOCK | O_ASYNC) || write(fds[1], "", 1) != 1)
-		err = errno;
-	else
-		err = EPERM;
-	close(fds[0]);
-	close(fds[1]);
-	return err;
+static int try_owner(const struct arena *a)
+{
+	return result(fcntl(a->owned[0], F_SETOWN, a->parent));
+}
+
+static int try_lock(const struct arena *a)
+{
+	return result(flock(a->read_fd, LOCK_SH | LOCK_NB));
 }
 
 /* Each of the four sets what is so already, on a process outside. */
@@ -680,6 +678,7 @@ static const struct probe probes[] = {
 	{ "rename", "file_path_rename", try_rename, EROFS, true },
 	{ "truncate", "file_path_truncate", try_truncate, EROFS, true },
 	{ "ftruncate", "file_truncate", try_ftruncate, EROFS, true },
+	{ "flock", "file_lock", try_lock, EROFS, true },
 	{ "chmod", "file_path_chmod", try_chmod, EROFS, true },
 	{ "chown", "file_path_chown", try_chown, EROFS, true },
 	{ "utimensat", "file_inode_setattr", try_utimes, EROFS, true },
@@ -711,6 +710,7 @@ static const struct probe probes[] = {
 	{ "reading another process's environment", "file_open", try_environ, EACCES, true },
 	{ "kill", "guard_task_kill", try_kill, EPERM, true },
 	{ "a signal by F_SETOWN", "guard_sigiotask", try_sigio, EPERM, true },
+	{ "F_SETOWN to another process", "guard_fcntl", try_owner, EPERM, true },
 	{ "setpriority of another process", "guard_setnice", try_setnice, EPERM, true },
 	{ "ioprio_set of another process", "guard_setioprio", try_setioprio, EPERM, true },
 	{ "sched_setaffinity of another process", "guard_setscheduler", try_setscheduler, EPERM,
@@ -865,6 +865,7 @@ static int arena_make(struct arena *arena, uint64_t id, struct error *error)
 	arena->write_fd = arena->read_fd = arena->stream_fd = arena->dgram_fd = -1;
 	arena->map = MAP_FAILED;
 	arena->ask[0] = arena->ask[1] = arena->answer[0] = arena->answer[1] = -1;
+	arena->owned[0] = arena->owned[1] = -1;
 	arena->outside_fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	arena->parent = getpid();
 	arena_ipc(arena);
@@ -887,9 +888,12 @@ static int arena_make(struct arena *arena, uint64_t id, struct error *error)
 	arena->stream_fd = arena_socket(SOCK_STREAM, at(arena, "s"));
 	arena->dgram_fd = arena_socket(SOCK_DGRAM, at(arena, "t"));
 	if (pipe2(arena->ask, O_CLOEXEC) || pipe2(arena->answer, O_CLOEXEC) ||
-	    arena->outside_fd < 0 || mkdir(at(arena, "d"), 0700) || arena->write_fd < 0 ||
-	    arena->read_fd < 0 || arena->map == MAP_FAILED || arena->stream_fd < 0 ||
-	    arena->dgram_fd < 0)
+	    pipe2(arena->owned, O_CLOEXEC | O_NONBLOCK) ||
+	    fcntl(arena->owned[0], F_SETOWN, arena->parent) ||
+	    fcntl(arena->owned[0], F_SETSIG, SIGURG) ||
+	    fcntl(arena->owned[0], F_SETFL, O_NONBLOCK | O_ASYNC) || arena->outside_fd < 0 ||
+	    mkdir(at(arena, "d"), 0700) || arena->write_fd < 0 || arena->read_fd < 0 ||
+	    arena->map == MAP_FAILED || arena->stream_fd < 0 || arena->dgram_fd < 0)
 		return error_set(error, errno, "cannot fill %s for the self-test: %s", arena->dir,
 				 strerror(errno));
 	return 0;
@@ -897,9 +901,9 @@ static int arena_make(struct arena *arena, uint64_t id, struct error *error)
 
 static void arena_drop(struct arena *arena)
 {
-	int fds[] = { arena->write_fd,	arena->read_fd,	  arena->stream_fd,
-		      arena->dgram_fd,	arena->ask[0],	  arena->ask[1],
-		      arena->answer[0], arena->answer[1], arena->outside_fd };
+	int fds[] = { arena->write_fd, arena->read_fd,	arena->stream_fd, arena->dgram_fd,
+		      arena->ask[0],   arena->ask[1],	arena->answer[0], arena->answer[1],
+		      arena->owned[0], arena->owned[1], arena->outside_fd };
 
 	if (arena->shm >= 0)
 		shmctl(arena->shm, IPC_RMID, NULL);
