@@ -9,6 +9,7 @@ import hashlib
 import os
 import fcntl
 import selectors
+import shutil
 import socket
 import struct
 import subprocess
@@ -24,7 +25,10 @@ PEER4 = [X, GW, "169.254.169.254"]
 PEER6 = [X6, "fd00:99::5", "fd00:ec2::254", "64:ff9b::a9fe:a9fe", "2002:a9fe:a9fe::1"]
 W, OUT, SECRET, HOSTDIR = "/scratch/w", "/scratch/out", "/scratch/secret", "/scratch/host"
 OLD = "/scratch/old"  # an ext4 without checksums
+LISTS = "/scratch/lists"  # what the fence with lists may read (read) and execute (bin), and what it may not
+HELD = "/scratch/held"  # what is opened before a fence is put around the executor
 PLACES = "/scratch/places"  # file systems, each with a directory that is writable (wd) and one that is not (out)
+HERE = os.path.dirname(os.path.abspath(__file__))
 PLACE_LABELS = {"tmpfs": (), "overlay": (), "xfs": ("6.18",), "btrfs": ("6.12",)}  # a place, and the labels it is made on
 RUN = "/run/cordon-attack"
 CGROUP = "/sys/fs/cgroup"
@@ -38,6 +42,8 @@ files:
   write: [{', '.join(places)}]
   read:
     deny: [{SECRET}/file, {SECRET}/dir, {OLD}/FS_IOC_SETVERSION, {OLD}/EXT4_IOC_SETVERSION]
+  exec:
+    deny: [{SECRET}/tool, {W}/app/tools]
 network:
   gateway: {GW}:8800
   allow:
@@ -46,6 +52,18 @@ network:
   dns: gateway
   resolver: ["{GW}:5353", "[fd00:99::5]:5353"]
   listen: [{LISTEN}]
+"""
+
+
+POLICY_LISTS = f"""cordon: 1
+name: lists
+files:
+  read:
+    allow: [/usr, /bin, /lib, /lib64, /etc/ld.so.cache, /etc/ssl, /proc, {HERE}, {LISTS}/read, {LISTS}/bin]
+    deny: [{LISTS}/read/denied]
+  exec:
+    allow: [/usr, /bin, /lib, /lib64, {LISTS}/bin]
+    deny: [{LISTS}/bin/denied]
 """
 
 
@@ -143,6 +161,8 @@ class Arena:
         self.victim = None
         self.nested = []
         self.places = []
+        self.owned = []
+        self.caller = None
         self.missing = []  # listeners that this kernel does not have
         self.new_modules = ""
 
@@ -266,9 +286,27 @@ class Arena:
         run("mount", "--bind", f"{OUT}/bound", f"{W}/app/bound")
         run("mount", "--bind", f"{OUT}/device", "/dev/random")
         run("mount", "--bind", f"{SECRET}/dir", "/scratch/bindread")
+        self.set_up_tools()
         self.set_up_places()
         self.write(f"{RUN}/policy.yaml", policy(f"{PLACES}/{p}/wd" for p in self.places))
+        self.write(f"{RUN}/lists.yaml", POLICY_LISTS)
         self.write("/etc/resolv.conf", f"nameserver {X}\n")
+
+    def set_up_tools(self):
+        """Programs that may and may not be executed, and what may and may not be read."""
+        for path in (f"{LISTS}/read/denied", f"{LISTS}/bin/denied", f"{W}/app/tools", f"{LISTS}/read/bound", f"{LISTS}/elsewhere"):
+            os.makedirs(path)
+        for path in (f"{SECRET}/tool", f"{W}/app/tools/tool", f"{W}/app/plain", f"{LISTS}/bin/tool", f"{LISTS}/bin/denied/tool"):
+            shutil.copy("/usr/bin/echo", path)
+        os.link(f"{SECRET}/tool", "/scratch/hardtool")
+        for path in (f"{LISTS}/read/f", f"{LISTS}/read/denied/f", f"{LISTS}/f"):
+            self.write(path, "secret\n")
+        for path, interpreter in ((f"{LISTS}/bin/script", "/bin/sh"), (f"{LISTS}/bin/script-of-plain", f"{W}/app/plain"), (f"{W}/app/script", "/bin/sh"),
+                                  (f"{W}/app/script-of-tool", f"{SECRET}/tool")):
+            self.write(path, f"#!{interpreter}\necho secret\n" if interpreter == "/bin/sh" else f"#!{interpreter} secret\n")
+            os.chmod(path, 0o755)
+        run("mount", "--bind", OUT, f"{LISTS}/read/bound")
+        run("mount", "--bind", f"{LISTS}/read", f"{LISTS}/elsewhere")
 
     def set_up_places(self):
         """Other file systems for a workdir; the rarer ones on one label of the matrix each."""
@@ -309,8 +347,23 @@ class Arena:
         run("mount", "-o", "loop", path + ".img", path)
         run("btrfs", "subvolume", "create", f"{path}/wd")
 
+    def hold(self):
+        """Fresh files for rows that hold them from before; their directory."""
+        from table import ROWS
+        shutil.rmtree(HELD, ignore_errors=True)
+        os.makedirs(HELD)
+        for row in ROWS:
+            for name in row.held:
+                if name.startswith("dir-"):
+                    os.mkdir(f"{HELD}/{name}")
+                elif name.startswith("ro-"):
+                    os.link(f"{SECRET}/file", f"{HELD}/{name}")
+                else:
+                    self.write(f"{HELD}/{name}", "outside\n" + "\0" * 4088)
+        return HELD
+
     def tear_down(self):
-        for path in (f"{W}/app/bound", "/scratch/bindread", OLD, *(f"{PLACES}/{p}" for p in PLACE_LABELS)):
+        for path in (f"{W}/app/bound", "/scratch/bindread", OLD, f"{LISTS}/read/bound", f"{LISTS}/elsewhere", *(f"{PLACES}/{p}" for p in PLACE_LABELS)):
             subprocess.run(["umount", path], capture_output=True)
         subprocess.run(["umount", "/dev/random"], capture_output=True)
         while subprocess.run(["umount", f"/run/netns/{NETNS}"], capture_output=True).returncode == 0:
@@ -319,10 +372,13 @@ class Arena:
             os.unlink(f"/run/netns/{NETNS}")
         subprocess.run(["ip", "link", "del", IF], capture_output=True)
         subprocess.run(["rm", "-rf", W, OUT, SECRET, HOSTDIR, RUN, "/scratch/hardlink", "/scratch/bindread", OLD, OLD + ".img",
-                        PLACES])
+                        LISTS, HELD, PLACES, "/scratch/hardtool"])
         self.end_victim()
         self.end_nested()
         if os.path.isdir(f"{CGROUP}/cordon-attack"):
+            for entry in os.scandir(f"{CGROUP}/cordon-attack"):  # what rows made
+                if entry.is_dir():
+                    os.rmdir(entry.path)
             os.rmdir(f"{CGROUP}/cordon-attack")
 
     # --- a part of a row
@@ -334,7 +390,7 @@ class Arena:
             "X": X, "X6": X6, "GW": GW, "HOST": HOST, "HOST6": HOST6, "GW6": PEER6[1], "IF": IF, "PEER_MAC": self.peer_mac, "W": W, "SECRET": SECRET, "OLD": OLD,
             "HOSTDIR": HOSTDIR, "HARDLINK": "/scratch/hardlink", "BINDREAD": "/scratch/bindread", "BOUND": f"{OUT}/bound",
             "FAKE_DEVICE": f"{OUT}/device", "CGROUP": self.cgroup, "HOST_CGROUP": f"{CGROUP}/cordon-attack",
-            "PLACES": PLACES, "ENFORCER": str(self.enforcer), "VICTIM": str(self.victim.pid) if self.victim else "0",
+            "LISTS": LISTS, "HELD": HELD, "PLACES": PLACES, "ENFORCER": str(self.enforcer), "VICTIM": str(self.victim.pid) if self.victim else "0",
         }
 
     def furnish(self, base, text):
@@ -499,10 +555,37 @@ class Arena:
     def make_socket(self, what, to):
         """What the executor asked for: a socket made out here, connected unless it is fresh."""
         proto = {"sctp": 132, "mptcp": 262}.get(what, 0)
+        if what == "packet":
+            s = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, socket.htons(3))
+            s.bind(("lo", 0))
+            return s
         s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM if "udp" in what else socket.SOCK_STREAM, proto)
-        if what != "tcp-fresh" and not proto:
+        if what == "tcp-listen":
+            s.bind(("127.0.0.1", 0))
+            s.listen()
+            self.caller = socket.create_connection(s.getsockname())
+        elif what not in ("tcp-fresh", "udp-fresh") and not proto:
             s.connect(tuple(to))
         return s
+
+    def called_back(self, token):
+        """Did the connection that waited at a listener that was handed in get the token?"""
+        self.caller.settimeout(0.2)
+        try:
+            return token.encode() in self.caller.recv(100)
+        except OSError:
+            return False
+
+    def owned_pipe(self, pid):
+        """The writing end of a pipe that signals a process when it can be read; both ends stay open here."""
+        while self.owned:
+            os.close(self.owned.pop())
+        read, write = os.pipe()
+        self.owned += [read, os.dup(write)]  # the end of the last writer would be a second signal
+        fcntl.fcntl(read, fcntl.F_SETOWN, pid)
+        fcntl.fcntl(read, 10, 15)  # F_SETSIG, SIGTERM
+        fcntl.fcntl(read, fcntl.F_SETFL, os.O_ASYNC)
+        return write
 
 
 def packet_is(frame, proto, dst, dport):

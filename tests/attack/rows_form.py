@@ -255,9 +255,9 @@ def sctp_connectx(a, s):
 
 
 attack("N-12", "SCTP_SOCKOPT_CONNECTX on a socket passed in", passed("sctp", sctp_connectx), effect=wire(SCTP, "{X}", 80), twin=GATEWAY,
-       hooks=["net_sctp_bind_connect"], events=[ev("connect", "network.family", proto="sctp")])
+       hooks=["file_receive+net_sctp_bind_connect"], events=[ev("socket", "network.family", proto="sctp")])
 attack("N-09", "mptcp socket passed in", passed("mptcp", lambda a, s: (s.connect((a.X, 80)), exchange(s, a.token))), effect=received,
-       twin=GATEWAY, events=[ev("connect", "network.default", dst="{X}", dport=80, proto="mptcp")])
+       twin=GATEWAY, events=[ev("socket", "network.family", proto="mptcp")])
 
 # --- how soon ----------------------------------------------------------------------------------------------------
 

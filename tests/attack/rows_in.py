@@ -201,7 +201,7 @@ def foreign_query(a, s):
 
 
 attack("N-36", "a query on a socket that was made outside", passed("udp-53", foreign_query), twin=passed("udp", lambda a, s: s.send(b"x"), True),
-       effect=lambda arena, a, r: arena.asked(a.X, a.token), events=[ev("sendmsg", "network.dns", dst="{X}", dport=53, proto="udp")])
+       effect=lambda arena, a, r: arena.asked(a.X, a.token), events=[ev("connect", "network.dns", dst="{X}", dport=53, proto="udp")])
 attack("N-36", "metadata at port 53", lambda a: make(AF_INET, SOCK_DGRAM).sendto(a.token.encode(), ("169.254.169.254", 53)),
        effect=lambda arena, a, r: arena.on_wire(UDP, "169.254.169.254", 53), audit="deny", twin=dns_udp("{X}", False),
        events=[ev("sendmsg", "network.metadata", dst="169.254.169.254", dport=53, proto="udp", metadata=True)])

@@ -8,7 +8,7 @@ import errno
 import os
 
 from arena import PLACE_LABELS, snapshot
-from rows_file import ACL, AT_FDCWD, AT_SYMLINK_FOLLOW, ROFS, ROFS_XDEV, W, expect, name_tmpfile, rename, write
+from rows_file import ACL, ROFS, ROFS_XDEV, W, expect, name_tmpfile, rename, write
 from table import allowed, attack, ev
 
 

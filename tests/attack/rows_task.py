@@ -9,6 +9,7 @@ import errno
 import fcntl
 import os
 import signal
+import socket
 import struct
 import threading
 import time
@@ -158,14 +159,53 @@ def queue(a, pid):
     syscall(129, pid, int(signal.SIGTERM), info)
 
 
-def owner_signal(a, pid):
-    """The kernel sends it when the pipe can be read."""
-    read, write_end = os.pipe()
-    fcntl.fcntl(read, 8, pid)  # F_SETOWN
-    fcntl.fcntl(read, 10, int(signal.SIGTERM))  # F_SETSIG
-    fcntl.fcntl(read, fcntl.F_SETFL, os.O_ASYNC)
-    os.write(write_end, b"x")
-    fcntl.fcntl(read, fcntl.F_SETFL, 0)  # or closing the pipe would be a second one
+def set_owner(fd, pid, how="F_SETOWN"):
+    if how == "F_SETOWN":
+        fcntl.fcntl(fd, fcntl.F_SETOWN, pid)
+    elif how == "F_SETOWN_EX":
+        fcntl.fcntl(fd, 15, struct.pack("=ii", 1, pid))
+    else:
+        fcntl.ioctl(fd, 0x8902 if how == "SIOCSPGRP" else 0x8901, struct.pack("=i", pid))
+    fcntl.fcntl(fd, 10, int(signal.SIGTERM))  # F_SETSIG
+    fcntl.fcntl(fd, fcntl.F_SETFL, os.O_ASYNC | os.O_NONBLOCK)
+
+
+def owner_signal(how):
+    """The kernel sends it when there is something to read."""
+    def do(a, pid):
+        left, right = socket.socketpair()
+        set_owner(left.fileno(), pid, how)
+        right.send(b"x")
+        fcntl.fcntl(left.fileno(), fcntl.F_SETFL, 0)  # or closing it would be a second one
+    return do
+
+
+def owner_fifo(a, pid):
+    """It is a process outside that writes."""
+    os.mkfifo(a.wd + "/fifo")
+    set_owner(os.open(a.wd + "/fifo", os.O_RDONLY | os.O_NONBLOCK), pid)
+    inside.ask("write", path=a.wd + "/fifo")
+
+
+def owner_outside(a, pid):
+    """It is a process outside that has said who is signalled."""
+    os.write(inside.ask("owned", pid=pid)[1][0], b"x")
+
+
+def owner_own(a):
+    """The legal neighbour: to be signalled oneself."""
+    came = []
+    signal.signal(signal.SIGTERM, lambda number, frame: came.append(number))
+    for pid in (os.getpid(), 0, os.getpid()):
+        read, write_end = os.pipe()
+        set_owner(read, pid)
+        os.write(write_end, b"x")
+    for _ in range(100):
+        if len(came) == 2:
+            return
+        time.sleep(0.01)
+    if not came:  # two at once are one
+        raise RuntimeError("the signal did not come")
 
 
 def victim_dead(arena, a, result):
@@ -175,8 +215,14 @@ def victim_dead(arena, a, result):
 for name, use in (("kill", kill), ("pidfd_send_signal", pidfd_kill), ("rt_sigqueueinfo", queue)):
     attack("P-05", f"{name} to a process outside", on_victim(use), effect=victim_dead, twin=on_child(use), hooks=["guard_task_kill"],
            events=[ev("signal", "guard.signal", guard__target_pid="{VICTIM}")])
-attack("P-05", "F_SETOWN and O_ASYNC to a process outside", on_victim(owner_signal), effect=victim_dead, twin=on_child(owner_signal),
-       errnos=(None, errno.EPERM), events=[ev("signal", "guard.signal", guard__target_pid="{VICTIM}")], hooks=["guard_sigiotask"])
+OWNER = [ev("signal", "guard.signal")]
+for how in ("F_SETOWN", "F_SETOWN_EX", "SIOCSPGRP", "FIOSETOWN"):
+    attack("P-05", f"{how} and O_ASYNC to a process outside", on_victim(owner_signal(how)), effect=victim_dead, twin=owner_own, events=OWNER,
+           hooks=["guard_fcntl+guard_sigiotask" if how[0] == "F" and how != "FIOSETOWN" else "file_ioctl+guard_sigiotask"])
+attack("P-05", "F_SETOWN to a process outside, of a file that others write", on_victim(owner_fifo), effect=victim_dead, twin=owner_own, events=OWNER,
+       hooks=["guard_fcntl"])
+attack("P-05", "writing what signals a process outside", on_victim(owner_outside), effect=victim_dead, twin=owner_own, errnos=(None,),
+       events=[ev("signal", "guard.signal", guard__target_pid="{VICTIM}")], hooks=["guard_sigiotask"])
 
 # --- cgroups ----------------------------------------------------------------------------------------------------
 

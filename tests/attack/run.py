@@ -21,6 +21,7 @@ Output: TAP lines, then the counts. Exit: 0 when nothing failed, 1 otherwise, 2 
 """
 
 import argparse
+import fcntl
 import errno
 import glob
 import json
@@ -38,7 +39,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
 
 from all_rows import ROWS  # noqa: E402
-from arena import Arena, CGROUP, RUN, W  # noqa: E402
+from arena import Arena, CGROUP, HELD, RUN, W  # noqa: E402
 from table import Context  # noqa: E402
 
 START_S, PART_S, SLOW_S = 120, 30, 2
@@ -46,30 +47,56 @@ VERBOSE = bool(os.environ.get("ATTACK_VERBOSE"))
 PIN_DIR = "/sys/fs/bpf/cordon"
 CGROUP_HOOKS = ("net_connect4", "net_connect6", "net_sendmsg4", "net_sendmsg6", "net_recvmsg4", "net_recvmsg6", "net_getpeername4",
                 "net_getpeername6", "net_sock_create", "net_egress", "net_ingress")
+FENCES = ("run", "lists", "attached")
+AUDIT_LABELS = ("6.1+fmodret", "newest")  # of the matrix: audit mode is cordon's own code, and on the others costs minutes
+LABEL = os.environ.get("CORDON_VM_LABEL")
+AUDITED = ("enforce", "audit") if not LABEL or LABEL in AUDIT_LABELS else ("enforce",)
 
 
 class Executor:
     """inside.py, started unfenced or fenced, and the conversation with it."""
 
-    def __init__(self, arena, mode):
-        self.arena, self.mode = arena, mode
+    def __init__(self, arena, mode, fence="run"):
+        self.arena, self.mode, self.fence = arena, mode, fence
         ours, theirs = socket.socketpair()
         self.socket = ours
         self.buffer = b""
-        self.events_path = f"{RUN}/events-{mode}.jsonl"
-        self.log_path = f"{RUN}/log-{mode}"
+        name = mode if fence == "run" else f"{fence}-{mode}"
+        self.events_path = f"{RUN}/events-{name}.jsonl"
+        self.log_path = f"{RUN}/log-{name}"
         command = ["python3", "-B", f"{HERE}/inside.py"]
-        if mode != "control":
-            command = ["cordon", "run", "-p", f"{RUN}/policy.yaml", "-w", f"{W}/app", "--events", self.events_path,
-                       "--ring-size", "4M"] + (["--audit"] if mode == "audit" else []) + ["--"] + command
+        options = ["-p", f"{RUN}/{'lists' if fence == 'lists' else 'policy'}.yaml", "-w", f"{W}/app", "--events", self.events_path,
+                   "--ring-size", "4M"] + (["--audit"] if mode == "audit" else [])
+        env = dict(os.environ)
+        if fence == "attached":
+            env["ATTACK_HELD"] = arena.hold()
+        elif mode != "control":
+            command = ["cordon", "run", *options, "--"] + command
         with open(self.log_path, "w") as log:
-            self.process = subprocess.Popen(command, stdin=theirs, stdout=log, stderr=log, cwd=f"{W}/app")
+            self.process = subprocess.Popen(command, stdin=theirs, stdout=log, stderr=log, cwd=f"{W}/app", env=env)
         theirs.close()
         self.pid = self.receive(START_S)["ready"]
+        self.attached = self.attach(options) if fence == "attached" and mode != "control" else None
         with open(f"/proc/{self.pid}/cgroup") as f:
             own = f.read().strip().rpartition("::")[2]
-        arena.cgroup = CGROUP if own == "/" or mode == "control" else CGROUP + own
-        arena.enforcer = self.process.pid if mode != "control" else os.getpid()
+        self.cgroup = CGROUP if own == "/" or mode == "control" else CGROUP + own
+        self.enforcer = (self.attached or self.process).pid if mode != "control" else os.getpid()
+
+    def attach(self, options):
+        """A fence around the executor, which runs already and holds what it opened."""
+        cgroup = f"{CGROUP}/cordon-held"
+        os.makedirs(cgroup, exist_ok=True)
+        with open(f"{cgroup}/cgroup.procs", "w") as f:
+            f.write(str(self.pid))
+        with open(self.log_path, "a") as log:
+            p = subprocess.Popen(["cordon", "attach", "--cgroup", cgroup, *options], stdout=subprocess.PIPE, stderr=log, text=True)
+        if not p.stdout.readline().strip().isdigit():
+            raise RuntimeError(f"cordon attach: {self.last_words()}")
+        return p
+
+    def choose(self):
+        """What rows see of where they run."""
+        self.arena.cgroup, self.arena.enforcer = self.cgroup, self.enforcer
 
     def receive(self, timeout):
         end = time.monotonic() + timeout
@@ -105,6 +132,15 @@ class Executor:
                 fds = [self.arena.make_socket(call["what"], call["to"]).detach()]
             elif call["call"] == "open":
                 fds = [os.open(call["path"], call["flags"])]
+            elif call["call"] == "ring":
+                import ring
+                fds = [os.dup(ring.Ring(8, call["flags"]).keep().fd)]
+            elif call["call"] == "owned":
+                fds = [self.arena.owned_pipe(call["pid"])]
+            elif call["call"] == "write":
+                self.arena.write(call["path"], "x")
+            elif call["call"] == "locked":
+                answer = {"got": locked(call["path"], call["how"])}
             elif call["call"] == "forget":
                 self.arena.forget_names()
             elif call["call"] == "dial":
@@ -119,7 +155,10 @@ class Executor:
                 answer = {"error": "unknown call"}
         except OSError as e:
             answer = {"error": str(e)}
-        socket.send_fds(self.socket, [json.dumps(answer).encode() + b"\n"], fds)
+        try:
+            socket.send_fds(self.socket, [json.dumps(answer).encode() + b"\n"], fds)
+        except OSError as e:  # since 6.7 no io_uring is passed
+            self.socket.sendall(json.dumps({"error": str(e)}).encode() + b"\n")
         for fd in fds:
             os.close(fd)
 
@@ -127,6 +166,8 @@ class Executor:
         """Ends it in good order and returns its events. Anything but good order is an exception."""
         self.socket.close()
         code = self.process.wait(60)
+        if self.attached:
+            code = code or self.attached.wait(60)
         if code:
             raise RuntimeError(f"mode {self.mode}: ended badly: " + self.last_words())
         if self.mode == "control":
@@ -135,11 +176,26 @@ class Executor:
             return [json.loads(line) for line in f]
 
 
+def locked(path, how):
+    """Does somebody keep others from this file: by flock(2), by fcntl(2), by a lease?"""
+    try:
+        fd = os.open(path, os.O_RDWR | os.O_NONBLOCK if how != "flock" else os.O_RDONLY)
+        try:
+            if how != "lease":
+                (fcntl.flock if how == "flock" else fcntl.lockf)(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        finally:
+            os.close(fd)
+    except BlockingIOError:
+        return True
+    return False
+
+
 def run_part(executor, row, part, run_id):
     """One part of one row: prepared, run, its effect looked at."""
     arena = executor.arena
+    executor.choose()
     begun = time.monotonic()
-    if row.case in ("P-04", "P-05"):
+    if row.case in ("P-04", "P-05", "F-41"):
         arena.new_victim()
     values = arena.context(row, part, run_id)
     a = Context(values)
@@ -219,7 +275,8 @@ def incomplete(event):
             return f"event without {key}"
     if not event["fence"].get("id") or event["fence"].get("generation") is None or event["fence"].get("mode") is None:
         return "event without fence id, generation or mode"
-    if "process" in event and not (event["process"]["pid"] and event["process"]["pid_ns"] and event["process"].get("exe")):
+    if "process" in event and not (event["process"]["pid"] and event["process"]["pid_ns"] and
+                                   (event["process"].get("exe") or event["op"] == "mmap")):  # mmap: it may be executing from memory
         return "event without pid, pid_ns or exe"
     if event["op"] not in ("packet", "inbound") and "process" not in event:
         return "event without process"
@@ -371,11 +428,12 @@ def judge_row(report, row, results, events):
         report.line(f"{row} [{'allowed' if row.allowed else 'attack'}]", wrong, skip)
         return "skipped" if skip else "failed"
     if row.allowed:
-        for mode in ("enforce", "audit"):
+        for mode in AUDITED:
             line(f"allowed, {mode}", judge_allowed, mode)
         return "ran"
     line("enforce", lambda r, e: judge_denied(row, r, e), "enforce")
-    line("audit", lambda r, e: (judge_denied if row.audit == "deny" else judge_would)(row, r, e), "audit")
+    if "audit" in AUDITED:
+        line("audit", lambda r, e: (judge_denied if row.audit == "deny" else judge_would)(row, r, e), "audit")
     twin = get("control", "twin")
     if twin and failed(twin):
         report.line(f"{row} [twin]", f"fails without Cordon too: {twin['error']}")
@@ -384,37 +442,48 @@ def judge_row(report, row, results, events):
     return "ran"
 
 
-def judge_streams(report, results, events):
+def judge_streams(report, results, events, streams):
     """What belongs to no row: events of nobody, gaps, the life of the fence."""
-    for mode in ("enforce", "audit"):
+    for mode in AUDITED:
         mine = {id(e) for (m, _, _), r in results.items() if m == mode for e in events_of(r, events[mode])}
         strays = [e for e in denials(events[mode]) if id(e) not in mine]
         report.line(f"every denial belongs to a row [{mode}]", "; ".join(map(brief, strays[:5])))
-        ids = {e["fence"]["id"] for e in events[mode]}
-        report.line(f"all events of one fence, none lost [{mode}]",
-                    f"fences: {sorted(ids)}" if len(ids) != 1 else "gaps" if any(e["op"] == "gap" for e in events[mode]) else None)
-        seqs = sorted(e["seq"] for e in events[mode])
-        report.line(f"numbered without holes [{mode}]", None if seqs == list(range(1, len(seqs) + 1)) else f"{len(seqs)} events, {seqs[:1]}..{seqs[-1:]}")
+    for (mode, fence), stream in streams.items():
+        if mode == "control":
+            continue
+        ids = {e["fence"]["id"] for e in stream}
+        report.line(f"all events of one fence, none lost [{fence}, {mode}]",
+                    f"fences: {sorted(ids)}" if len(ids) != 1 else "gaps" if any(e["op"] == "gap" for e in stream) else None)
+        seqs = sorted(e["seq"] for e in stream)
+        report.line(f"numbered without holes [{fence}, {mode}]", None if seqs == list(range(1, len(seqs) + 1)) else f"{len(seqs)} events, {seqs[:1]}..{seqs[-1:]}")
+        if fence == "attached":
+            told = [e.get("detail", "") for e in stream if e["op"] == "holds"]
+            missing = [n for r in ROWS for n in r.held if not n.startswith("dir-") and not any(t.endswith(f"{HELD}/{n}") for t in told)
+                       and r in {row for row in ROWS if row.number in {k[1] for k in results}}]
+            report.line(f"what was held before is named [{mode}]", f"not named: {missing[:3]}; named: {told[:3]}" if missing else None)
 
 
 def run_rows(arena, rows, report):
-    results, events = {}, {}
-    for mode in ("enforce", "control", "audit"):
+    results, events, streams = {}, {}, {}
+    for mode in ("enforce", "control", "audit")[:len(AUDITED) + 1]:
         arena.phase = mode
         begun = time.monotonic()
-        executor = Executor(arena, mode)
+        executors = {fence: Executor(arena, mode, fence) for fence in FENCES if any(r.fence == fence for r in rows)}
         ready = time.monotonic()
         for row in rows:
+            executor = executors[row.fence]
             results[mode, row.number, "attack"] = run_part(executor, row, "attack", mode)
             if row.allowed or mode == "audit" or mode == "control" and not failed(results["enforce", row.number, "twin"]):
                 continue  # a twin runs without Cordon where it failed with it, to know whose fault that is
             results[mode, row.number, "twin"] = run_part(executor, row, "twin", mode)
-        events[mode] = executor.end()
+        for fence, executor in executors.items():
+            streams[mode, fence] = executor.end()
+        events[mode] = [e for (m, _), stream in streams.items() if m == mode for e in stream]
         print(f"# {mode}: started in {ready - begun:.1f} s, ran in {time.monotonic() - ready:.1f} s", flush=True)
     for missing in arena.missing:
         print(f"# no listener: {missing}")
     outcome = {row: judge_row(report, row, results, events) for row in rows}
-    judge_streams(report, results, events)
+    judge_streams(report, results, events, streams)
     attacks = [r for r in rows if not r.allowed]
     print(f"{len(attacks)} attack rows of {len({r.case for r in rows})} cases, {len(rows) - len(attacks)} rows that must be allowed, "
           f"{sum(outcome[r] == 'ran' for r in rows)} controls held, {sum(outcome[r] == 'ran' for r in attacks)} twins")
@@ -428,22 +497,23 @@ def pins(hook):
     return [path for form in (hook, hook + "[0-9]") for path in glob.glob(f"{PIN_DIR}/**/link_{form}", recursive=True)]
 
 
-def held(executor, row, run_id):
+def held(executors, row, run_id):
     """Was the attack stopped? By errno and effect; a crash is an exception."""
-    result = run_part(executor, row, "attack", run_id)
+    result = run_part(executors[row.fence], row, "attack", run_id)
     if result.get("crash") and result["errno"] is None and not result["effect"]:
         return None
     return result["errno"] in row.errnos and not result["effect"] and not result["complaint"]
 
 
-def break_hooks(executor, hooks, rows, report, run_id, removed):
+def break_hooks(executors, hooks, rows, report, run_id, removed):
     """Removes programs, besides those that are removed, and runs the rows that should notice."""
     names = hooks.split("+")
-    before = {row: held(executor, row, run_id + "b") for row in rows}
+    before = {row: held(executors, row, run_id + "b") for row in rows}
     standing = [row for row, ok in before.items() if ok]
     gone = [name for name in names if not pins(name) and name not in removed]
     if not gone and standing and any(name in CGROUP_HOOKS for name in names):
-        os.kill(executor.process.pid, signal.SIGSTOP)  # or cordon would notice, and shut the network
+        for executor in executors.values():
+            os.kill((executor.attached or executor.process).pid, signal.SIGSTOP)  # or cordon would notice, and shut the network
     if gone:
         return report.line(f"without {hooks}", skip=f"this kernel has no {', '.join(gone)}")
     if not standing:
@@ -453,16 +523,21 @@ def break_hooks(executor, hooks, rows, report, run_id, removed):
         for path in pins(name):
             os.unlink(path)
     time.sleep(0.5)
-    caught = [row for row in standing if held(executor, row, run_id + "a") is not True]
+    caught = [row for row in standing if held(executors, row, run_id + "a") is not True]
     print(f"# without {hooks}: " + ("; ".join(map(str, caught)) or "no row noticed"))
     report.line(f"without {hooks}, {len(caught)} of {len(standing)} rows notice", None if caught else "no row notices")
 
 
-def end_broken(executor):
-    """Ends an executor whose fence was taken apart; how it ends says nothing."""
-    os.kill(executor.process.pid, signal.SIGCONT)
-    executor.socket.close()
-    executor.process.wait(60)
+def end_broken(executors):
+    """Ends executors whose fences were taken apart; how they end says nothing."""
+    for executor in executors.values():
+        for process in (executor.process, executor.attached):
+            if process:
+                os.kill(process.pid, signal.SIGCONT)
+        executor.socket.close()
+        executor.process.wait(60)
+        if executor.attached:
+            executor.attached.wait(60)
 
 
 LAST = ("fence_task_alloc",)  # after it, no row's process is fenced
@@ -475,11 +550,11 @@ def run_mutations(arena, only, report):
             by_hook.setdefault(hook, []).append(row)
     hooks = sorted((h for h in by_hook if not only or only in h), key=lambda h: (h in LAST, "+" in h))
     arena.phase = "enforce"
-    executor = Executor(arena, "enforce")
+    executors = {fence: Executor(arena, "enforce", fence) for fence in FENCES if any(r.fence == fence for r in ROWS)}
     removed = set()
     for n, hook in enumerate(hooks):
-        break_hooks(executor, hook, by_hook[hook], report, f"m{n}", removed)
-    end_broken(executor)
+        break_hooks(executors, hook, by_hook[hook], report, f"m{n}", removed)
+    end_broken(executors)
     print(f"{len(hooks)} mutations")
 
 
@@ -492,9 +567,8 @@ def main():
     parser.add_argument("--break", dest="hook")
     parser.add_argument("--events")
     options = parser.parse_args()
-    label = os.environ.get("CORDON_VM_LABEL")
     rows = [r for r in ROWS if (any(word in str(r) for word in options.only.split(",")) or options.mutations)
-            and (not label or not r.labels or label in r.labels)]
+            and (not LABEL or not r.labels or LABEL in r.labels)]
     if options.list:
         print("\n".join(f"{r}{'' if r.allowed else ' [attack]'}" for r in rows))
         return 0
@@ -506,9 +580,9 @@ def main():
         if options.hook:
             arena.phase = "enforce"
             chosen = rows if options.only else [r for r in ROWS if any(options.hook in h.split("+") for h in r.hooks)]
-            executor = Executor(arena, "enforce")
-            break_hooks(executor, options.hook, chosen, report, "x", set())
-            end_broken(executor)
+            executors = {fence: Executor(arena, "enforce", fence) for fence in FENCES if any(r.fence == fence for r in chosen)}
+            break_hooks(executors, options.hook, chosen, report, "x", set())
+            end_broken(executors)
         if not options.hook and not options.mutations:
             run_rows(arena, rows, report)
         if options.mutations or options.all:

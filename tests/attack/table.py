@@ -30,6 +30,9 @@ class Row:
     hooks        programs whose removal this row must notice (run.py --mutations); "A+B": of both together
     gap          why this version does not hold it (docs/threat-model.md, docs/limits.md): a failure is a skip that says so
     roots        further directories outside that the default effect watches
+    fence        "run", the fence that most rows share; "lists", with lists of what may be read and executed; "attached",
+                 put around the executor after it opened what `held` names
+    held         attached: names of files that the executor opens before: {held}/NAME, see inside.hold()
     labels       labels of the matrix in which the row runs; outside a matrix always. Empty: all
     """
 
@@ -51,6 +54,8 @@ class Row:
         self.absent = kw.pop("absent", False)
         if self.absent:
             self.audit = "deny"
+        self.fence = kw.pop("fence", "run")
+        self.held = kw.pop("held", ())
         self.labels = kw.pop("labels", ())
         assert not kw, kw
         self.number = len(ROWS)
