@@ -212,8 +212,15 @@ $(RACE): tests/race/race.c include/cordon/abi.h include/cordon/tables.h Makefile
 
 FUZZ_SECONDS ?= 120
 
+# Programs that tests run in the guest: one file each.
+GUEST := $(O)/attack/race $(O)/work/posix
+$(GUEST): $(O)/%: tests/%.c Makefile
+	$(call say,TEST,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) -std=gnu11 -D_GNU_SOURCE $(WARN) $(CFLAGS) -pthread -o $@ $<
+
 .PHONY: tests
-tests: all $(UNIT) $(FUZZ) $(TOOLS) $(HELPERS) $(LEDGER_TESTS) $(O)/tests/cordon-gateway-test $(RACE)
+tests: all $(GUEST) $(UNIT) $(FUZZ) $(TOOLS) $(HELPERS) $(LEDGER_TESTS) $(O)/tests/cordon-gateway-test $(RACE)
 
 .PHONY: test
 test: deps ## everything that CI runs: lint, unit, fuzz smoke, VMs over the kernel matrix
