@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* See setup.h. Root, because the probe needs it. Refuses; never weakens what was asked. */
 #include "cordon/setup.h"
+#include "conf/file.h"
+#include "gwconf/gwconf.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -69,6 +71,24 @@ static int workdir_resolve(struct setup *setup, const char *workdir, bool need, 
 	return setup->workdir ? 0 : error_set(error, ENOMEM, "out of memory");
 }
 
+/* A file of the gateway's in place of a policy is one mistake, not as many as it has keys. */
+static const char *other_kind(const char *path)
+{
+	_cleanup_free_ char *text = NULL;
+	size_t length;
+
+	if (conf_file_read(path, &text, &length) < 0)
+		return NULL;
+	switch (gwconf_kind_of(text, length)) {
+	case GWCONF_KIND_CONFIG:
+		return "a configuration of the gateway (cordon-gateway --config)";
+	case GWCONF_KIND_TOOL:
+		return "a tool of the gateway";
+	default:
+		return NULL;
+	}
+}
+
 /* A policy's text is parsed; its faults go to stderr at once, all of them. */
 static int policy_read(struct setup *setup, const struct setup_options *options, bool need_workdir,
 		       struct error *error)
@@ -79,6 +99,7 @@ static int policy_read(struct setup *setup, const struct setup_options *options,
 		.need_workdir = need_workdir,
 	};
 	struct conf_faults faults = { 0 };
+	const char *kind;
 	int err;
 
 	if (options->policy)
@@ -86,9 +107,12 @@ static int policy_read(struct setup *setup, const struct setup_options *options,
 	else
 		err = policy_parse(default_policy, sizeof(default_policy) - 1, &how, &setup->policy,
 				   &faults);
-	if (faults.n) {
-		conf_faults_print(&faults, options->policy ? options->policy : "(no policy)",
-				  stderr);
+	if (faults.n && !options->policy) { /* in what the command line says, then */
+		error_set(error, EINVAL, "%s", faults.v[0].text);
+	} else if (faults.n && (kind = other_kind(options->policy))) {
+		error_set(error, EINVAL, "%s is no policy, but %s", options->policy, kind);
+	} else if (faults.n) {
+		conf_faults_print(&faults, options->policy, stderr);
 		error_set(error, EINVAL, "the policy has faults; `cordon check` shows the same");
 	} else if (err) {
 		error_set(error, -err, "%s: %s", options->policy, strerror(-err));

@@ -377,13 +377,17 @@ static void gateway_put(struct text *t, const json_t *gateway)
 static void lifecycle_put(struct text *t)
 {
 	const json_t *start = json_object_get(t->root, "cold_start_ns");
+	const char *detail = get_text(t->root, "detail");
 
+	if (detail) { /* says the number, too */
+		put(t, detail);
+		return;
+	}
 	if (json_object_get(t->root, "exit_code"))
 		event_buffer_printf(&t->b, "code %llu ",
 				    (unsigned long long)get_uint(t->root, "exit_code"));
 	if (start)
 		event_buffer_printf(&t->b, "%.1f ms ", (double)json_integer_value(start) / 1e6);
-	put(t, get_text(t->root, "detail"));
 }
 
 static void object_put(struct text *t)
