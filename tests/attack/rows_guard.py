@@ -282,10 +282,18 @@ def realtime(a):
     os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
 
 
-def perf(a):
-    attr = bytearray(128)
-    struct.pack_into("=IIQ", attr, 0, 1, 128, 0)  # PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CPU_CLOCK
-    os.close(syscall(298, bytes(attr), -1, 0, -1, 0))
+def perf(pid, cpu, flags):
+    def do(a):
+        attr = bytearray(128)
+        struct.pack_into("=IIQ", attr, 0, 1, 128, 0)  # PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CPU_CLOCK
+        struct.pack_into("=Q", attr, 40, flags)
+        os.close(syscall(298, bytes(attr), pid, cpu, -1, 0))
+    return do
+
+
+def perf_prep(arena, a):
+    """Counting oneself needs no capability. Debian starts with 3, where all of it does."""
+    arena.write("/proc/sys/kernel/perf_event_paranoid", "1")
 
 
 NETWORK = [ev(("capable", "configure"), ("guard.capability", "network.config"), count=range(1, 4))]
@@ -309,8 +317,10 @@ host_cap("a mount namespace without a user namespace", said(lambda a: inside.che
 host_cap("fanotify, to hold others up", said(lambda a: os.close(syscall(300, 4, 0))), "CAP_SYS_ADMIN")
 host_cap("the kernel's log", said(lambda a: syscall(103, 3, ctypes.create_string_buffer(4096), 4096)), "CAP_SYSLOG")
 host_cap("the kernel's memory", said(lambda a: open_path("/proc/kcore")), "CAP_SYS_RAWIO")
-host_cap("perf_event_open of all processes", said(perf), None, errnos=(errno.EPERM, errno.EACCES), event_errno=errno.EPERM,
+host_cap("perf_event_open of all processes", said(perf(-1, 0, 0)), None, errnos=(errno.EPERM, errno.EACCES), event_errno=errno.EPERM,
          events=[ev(("capable", "perf"), ("guard.capability", "guard.kernel"))])
+attack("P-07", "perf_event_open of oneself", said(perf(0, -1, 0x60)), prep=perf_prep, effect=done, twin=write("{wd}/f"),
+       hooks=["guard_perf"], errnos=(errno.EPERM, errno.EACCES), event_errno=errno.EPERM, events=[ev("perf", "guard.kernel")])
 
 
 # --- modules ----------------------------------------------------------------------------------------------------
@@ -354,6 +364,24 @@ def load_dummy(arena, a):
     subprocess.run(["modprobe", "dummy", "numdummies=0"], check=True)
 
 
+def discipline_prep(arena, a):
+    """The module of a line discipline, for which any will do."""
+    unload("dummy")(arena, a)
+    with open("/etc/modprobe.d/cordon-attack.conf", "w") as f:
+        f.write("alias tty-ldisc-14 dummy\noptions dummy numdummies=0\n")
+
+
+def discipline(a):
+    master, slave = os.openpty()
+    try:
+        fcntl.ioctl(slave, 0x5423, struct.pack("=i", 14))  # TIOCSETD; what comes by the alias is none, so it fails anyhow
+    except OSError:
+        pass
+    finally:
+        os.close(slave)
+        os.close(master)
+
+
 def by_need(a):
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
         try:
@@ -368,6 +396,9 @@ host_cap("init_module", init_module, "CAP_SYS_MODULE", prep=unload("dummy"), eff
 host_cap("delete_module", delete_module, "CAP_SYS_MODULE", prep=load_dummy, effect=lambda arena, a, r: "dummy" not in arena.loaded())
 attack("P-07", "a module that is loaded by need", by_need, prep=unload("8021q"), effect=loaded("8021q"), twin=GATEWAY,
        errnos=(errno.ENOPKG, errno.EPERM), event_errno=errno.EPERM, events=[ev(("module", "configure"), ("guard.kernel", "network.config"))])
+attack("P-07", "a module that is loaded for a terminal", discipline, prep=discipline_prep, effect=loaded("dummy"), twin=GATEWAY,
+       hooks=["guard_module"], errnos=(None,), event_errno=errno.EPERM,
+       events=[ev("module", "guard.kernel"), capable("CAP_SYS_MODULE", count=range(0, 2))])
 
 # --- keys, faults, namespaces -----------------------------------------------------------------------------------
 
