@@ -42,7 +42,7 @@ from all_rows import ROWS  # noqa: E402
 from arena import Arena, CGROUP, HELD, RUN, W  # noqa: E402
 from table import Context  # noqa: E402
 
-START_S, PART_S, SLOW_S = 120, 30, 2
+START_S, PART_S, SLOW_S = 120, 30, 10
 VERBOSE = bool(os.environ.get("ATTACK_VERBOSE"))
 PIN_DIR = "/sys/fs/bpf/cordon"
 CGROUP_HOOKS = ("net_connect4", "net_connect6", "net_sendmsg4", "net_sendmsg6", "net_recvmsg4", "net_recvmsg6", "net_getpeername4",
