@@ -4,15 +4,21 @@
  * Cordon's loader makes (user/enforce/load.c), and either attaches it and runs a command meanwhile, or says how long
  * loading took. Root.
  *
- * usage: attach OBJECT PREFIX lsm|fmod_ret all|PROGRAM COMMAND [ARG...]  exit: COMMAND's code, 125 when not started
+ * usage: attach OBJECT PREFIX lsm|fmod_ret all|PROGRAM [--cgroup DIR [--inside]] COMMAND [ARG...]
  *        attach OBJECT PREFIX lsm|fmod_ret all|PROGRAM      microseconds of each phase; attaches nothing
+ *
+ * --cgroup: cgroup programs are attached to DIR, which is made; --inside: COMMAND runs there. Without, they are not
+ * loaded. Exit: COMMAND's code, 125 when it was not started.
  */
 #include <bpf/btf.h>
 #include <bpf/libbpf.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -31,6 +37,80 @@ static const struct lsm_row {
 };
 
 enum { LSM_ROWS = sizeof(lsm_rows) / sizeof(lsm_rows[0]) };
+
+static const struct cgroup_row {
+	const char *program;
+	enum bpf_attach_type type;
+} cgroup_rows[] = {
+#define ROW(program, type) { #program, BPF_##type },
+	CORDON_CGROUP_HOOKS(ROW)
+#undef ROW
+};
+
+enum { CGROUP_ROWS = sizeof(cgroup_rows) / sizeof(cgroup_rows[0]) };
+
+static enum bpf_prog_type cgroup_prog_type(enum bpf_attach_type type)
+{
+	switch (type) {
+	case BPF_CGROUP_INET_INGRESS:
+	case BPF_CGROUP_INET_EGRESS:
+		return BPF_PROG_TYPE_CGROUP_SKB;
+	case BPF_CGROUP_INET_SOCK_CREATE:
+	case BPF_CGROUP_INET_SOCK_RELEASE:
+	case BPF_CGROUP_INET4_POST_BIND:
+	case BPF_CGROUP_INET6_POST_BIND:
+		return BPF_PROG_TYPE_CGROUP_SOCK;
+	case BPF_CGROUP_SOCK_OPS:
+		return BPF_PROG_TYPE_SOCK_OPS;
+	case BPF_CGROUP_DEVICE:
+		return BPF_PROG_TYPE_CGROUP_DEVICE;
+	case BPF_CGROUP_SYSCTL:
+		return BPF_PROG_TYPE_CGROUP_SYSCTL;
+	case BPF_CGROUP_GETSOCKOPT:
+	case BPF_CGROUP_SETSOCKOPT:
+		return BPF_PROG_TYPE_CGROUP_SOCKOPT;
+	default:
+		return BPF_PROG_TYPE_CGROUP_SOCK_ADDR;
+	}
+}
+
+static struct bpf_program *cgroup_program(struct bpf_object *object, const char *prefix, int row)
+{
+	char name[NAME_SIZE];
+
+	snprintf(name, sizeof(name), "%s%s", prefix, cgroup_rows[row].program);
+	return bpf_object__find_program_by_name(object, name);
+}
+
+/* Cgroup programs get their types from the table; where there is no cgroup for them they stay out. */
+static int choose_cgroup(struct bpf_object *object, const char *prefix, bool wanted)
+{
+	int err = 0;
+
+	for (int row = 0; !err && row < CGROUP_ROWS; row++) {
+		struct bpf_program *program = cgroup_program(object, prefix, row);
+
+		if (!program)
+			return -1;
+		bpf_program__set_type(program, cgroup_prog_type(cgroup_rows[row].type));
+		bpf_program__set_expected_attach_type(program, cgroup_rows[row].type);
+		err = bpf_program__set_autoload(program, wanted);
+	}
+	return err;
+}
+
+static int attach_cgroup(struct bpf_object *object, const char *prefix, int cgroup)
+{
+	for (int row = 0; row < CGROUP_ROWS; row++) {
+		struct bpf_program *program = cgroup_program(object, prefix, row);
+
+		if (!bpf_program__attach_cgroup(program, cgroup)) {
+			fprintf(stderr, "attach: cannot attach %s\n", bpf_program__name(program));
+			return -1;
+		}
+	}
+	return 0;
+}
 
 static int function_nargs(const struct btf *btf, const char *name)
 {
@@ -88,7 +168,11 @@ static int attach(struct bpf_object *object)
 
 	bpf_object__for_each_program(program, object)
 	{
+		enum bpf_prog_type type = bpf_program__type(program);
+
 		if (!bpf_program__autoload(program))
+			continue;
+		if (type != BPF_PROG_TYPE_LSM && type != BPF_PROG_TYPE_TRACING)
 			continue;
 		if (!bpf_program__attach(program)) {
 			fprintf(stderr, "attach: cannot attach %s\n", bpf_program__name(program));
@@ -99,12 +183,19 @@ static int attach(struct bpf_object *object)
 	return n ? 0 : -1;
 }
 
-static int run(char **argv)
+static int run(char **argv, int cgroup)
 {
 	int status = 0;
 	pid_t pid = fork();
 
 	if (!pid) {
+		if (cgroup >= 0) {
+			int procs = openat(cgroup, "cgroup.procs", O_WRONLY | O_CLOEXEC);
+
+			if (procs < 0 || write(procs, "0", 1) != 1)
+				_exit(NOT_STARTED);
+			close(procs);
+		}
 		execvp(argv[0], argv);
 		_exit(NOT_STARTED);
 	}
@@ -175,6 +266,7 @@ static int timed(const char *path, const char *prefix, bool fmod_ret, const char
 
 int main(int argc, char **argv)
 {
+	int cgroup = -1, inside = 0, command = 5;
 	struct bpf_object *object;
 	bool fmod_ret;
 
@@ -183,12 +275,23 @@ int main(int argc, char **argv)
 	fmod_ret = !strcmp(argv[3], "fmod_ret");
 	if (argc == 5)
 		return timed(argv[1], argv[2], fmod_ret, argv[4]);
+	if (argc > 7 && !strcmp(argv[5], "--cgroup")) {
+		inside = !strcmp(argv[7], "--inside");
+		command = 7 + inside;
+		if (mkdir(argv[6], 0755) && errno != EEXIST)
+			return NOT_STARTED;
+		cgroup = open(argv[6], O_PATH | O_DIRECTORY | O_CLOEXEC);
+		if (cgroup < 0 || command == argc)
+			return NOT_STARTED;
+	}
 	object = bpf_object__open(argv[1]);
-	if (!object || choose(object, argv[2], fmod_ret))
+	if (!object || choose(object, argv[2], fmod_ret) ||
+	    choose_cgroup(object, argv[2], cgroup >= 0))
 		return NOT_STARTED;
 	if (strcmp(argv[4], "all"))
 		choose_only(object, argv[2], argv[4]);
-	if (bpf_object__load(object) || attach(object))
+	if (bpf_object__load(object) || attach(object) ||
+	    (cgroup >= 0 && attach_cgroup(object, argv[2], cgroup)))
 		return NOT_STARTED;
-	return run(argv + 5);
+	return run(argv + command, inside ? cgroup : -1);
 }

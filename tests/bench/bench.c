@@ -2,25 +2,28 @@
 /*
  * The measuring program of `make bench`: runs one kind of call in a loop and prints what one call costs, in ticks of
  * the time stamp counter. In a virtual machine that counts instructions (tests/vm/run --icount) a tick is an
- * instruction, of the kernel, of this process and of whatever ran in between. One pass is thrown away, three count,
- * the median is printed. Static, so that nothing but the calls themselves reaches the kernel.
+ * instruction, of the kernel and of this process. Each call is timed by itself and the median of all counts, so
+ * that timer interrupts, and what the kernel puts off to later, are nobody's cost. The first calls are thrown away.
+ * Static, so that nothing but the calls themselves reaches the kernel.
  *
- * usage: bench [-n CALLS] [--landlock write|readwrite DIR] ROW...      rows on stdout: NAME MEDIAN MIN MAX
+ * usage: bench [-n CALLS] [--landlock write|readwrite DIR] [--wait FILE] ROW...
+ *                                                rows on stdout: NAME MEDIAN P05 P95
  *        bench --server                          takes the connections and datagrams of the rows below
  *        bench --spawn COMMAND [ARG...]          what COMMAND costs from fork to end, and its time in us
  *
  * ROW: write-DEPTH   open for writing, write of a byte, close, of a file DEPTH directories below .
  *      read-DEPTH    open for reading, close
  *      tcp           socket, connect to the server, close
- *      udp           sendto to the server
+ *      tcp-connect   the connect alone
+ *      udp-connect   connect of a datagram socket to the server
+ *      udp-sendto    sendto to the server
  *      exec          fork, execve of $BENCH_TRUE, wait
- * The files are made by --make, before anybody is fenced.
+ * The files are made by --make, before anybody is fenced. --wait: not before FILE is there.
  */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/landlock.h>
-#include <poll.h>
 #include <sched.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -35,10 +38,11 @@
 #include <unistd.h>
 #include <x86intrin.h>
 
-enum { TCP_PORT = 8800, UDP_PORT = 8801, PASSES = 3, BACKLOG = 4096, DRAIN_MS = 200, SETTLE_S = 5 };
+enum { TCP_PORT = 8800, UDP_PORT = 8801, PASSES = 4, BACKLOG = 4096, DRAIN_MS = 200, SETTLE_S = 5 };
+enum { SERVER_MS = 20, CALLS_MAX = 100000 };
 
 static char file[256];
-static int udp_fd;
+static int udp_fd, udp_connect_fd;
 
 static void must(int ok, const char *what)
 {
@@ -59,44 +63,74 @@ static struct sockaddr_in server(int port)
 
 /* --- the calls ------------------------------------------------------------------------------------------------ */
 
-static void call_write(void)
+static uint64_t call_write(void)
 {
+	uint64_t start = __rdtsc();
 	int fd = open(file, O_WRONLY);
 
 	must(fd >= 0 && write(fd, "x", 1) == 1, file);
 	close(fd);
+	return __rdtsc() - start;
 }
 
-static void call_read(void)
+static uint64_t call_read(void)
 {
+	uint64_t start = __rdtsc();
 	int fd = open(file, O_RDONLY);
 
 	must(fd >= 0, file);
 	close(fd);
+	return __rdtsc() - start;
 }
 
 /* Ends by reset, so that no connection lingers and changes what the next costs. */
-static void call_tcp(void)
+static uint64_t tcp(int connect_alone)
 {
 	const struct linger hard = { .l_onoff = 1 };
 	struct sockaddr_in to = server(TCP_PORT);
+	uint64_t start = __rdtsc(), before, after;
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
 	must(fd >= 0 && !setsockopt(fd, SOL_SOCKET, SO_LINGER, &hard, sizeof(hard)), "socket");
+	before = __rdtsc();
 	must(!connect(fd, (struct sockaddr *)&to, sizeof(to)), "connect");
+	after = __rdtsc();
 	close(fd);
+	return connect_alone ? after - before : __rdtsc() - start;
 }
 
-static void call_udp(void)
+static uint64_t call_tcp(void)
+{
+	return tcp(0);
+}
+
+static uint64_t call_tcp_connect(void)
+{
+	return tcp(1);
+}
+
+static uint64_t call_udp_connect(void)
 {
 	struct sockaddr_in to = server(UDP_PORT);
+	uint64_t start = __rdtsc();
 
-	must(sendto(udp_fd, "x", 1, 0, (struct sockaddr *)&to, sizeof(to)) == 1, "sendto");
+	must(!connect(udp_connect_fd, (struct sockaddr *)&to, sizeof(to)), "connect");
+	return __rdtsc() - start;
 }
 
-static void call_exec(void)
+static uint64_t call_udp_sendto(void)
+{
+	struct sockaddr_in to = server(UDP_PORT);
+	uint64_t start = __rdtsc();
+
+	must(sendto(udp_fd, "x", 1, 0, (struct sockaddr *)&to, sizeof(to)) == 1, "sendto");
+	return __rdtsc() - start;
+}
+
+static uint64_t call_exec(void)
 {
 	const char *path = getenv("BENCH_TRUE");
+	uint64_t start = __rdtsc();
 	pid_t pid = fork();
 	int status;
 
@@ -105,20 +139,25 @@ static void call_exec(void)
 		_exit(127);
 	}
 	must(pid > 0 && waitpid(pid, &status, 0) == pid && !status, "fork and exec");
+	return __rdtsc() - start;
 }
 
 /* --- the rows ------------------------------------------------------------------------------------------------- */
 
 struct row {
-	const char *name;
-	void (*call)(void);
+	const char *name; /* ends in "-": a depth follows */
+	uint64_t (*call)(void);
 	int calls; /* per pass */
 	int alone; /* others wait: the server and the reader of events take their turn between the passes */
 };
 
 static const struct row rows[] = {
-	{ "write-", call_write, 4000, 0 }, { "read-", call_read, 4000, 0 },
-	{ "tcp", call_tcp, 1000, 1 },	   { "udp", call_udp, 2000, 1 },
+	{ "write-", call_write, 2000, 0 },
+	{ "read-", call_read, 2000, 0 },
+	{ "tcp-connect", call_tcp_connect, 500, 1 },
+	{ "tcp", call_tcp, 500, 1 },
+	{ "udp-connect", call_udp_connect, 1000, 1 },
+	{ "udp-sendto", call_udp_sendto, 1000, 1 },
 	{ "exec", call_exec, 100, 0 },
 };
 
@@ -165,29 +204,29 @@ static void alone(int yes)
 
 static void row_run(const char *name, int calls)
 {
+	static uint64_t ticks[CALLS_MAX];
 	const struct row *row = row_find(name);
-	uint64_t ticks[PASSES] = { 0 };
+	int n = 0;
 
 	if (row->name[strlen(row->name) - 1] == '-')
 		file_path(atoi(name + strlen(row->name)), 0);
 	if (!calls)
 		calls = row->calls;
-	for (int pass = -1; pass < PASSES; pass++) {
-		uint64_t start;
-
+	for (int pass = 0; pass < PASSES; pass++) {
 		if (row->alone)
 			alone(1);
-		start = __rdtsc();
-		for (int i = 0; i < calls; i++)
-			row->call();
-		if (pass >= 0)
-			ticks[pass] = (__rdtsc() - start + calls / 2) / calls;
+		for (int i = 0; i < calls && n < CALLS_MAX; i++) {
+			uint64_t t = row->call();
+
+			if (pass)
+				ticks[n++] = t;
+		}
 		if (row->alone)
 			alone(0);
 	}
-	qsort(ticks, PASSES, sizeof(ticks[0]), compare);
-	printf("%s %llu %llu %llu\n", name, (unsigned long long)ticks[PASSES / 2],
-	       (unsigned long long)ticks[0], (unsigned long long)ticks[PASSES - 1]);
+	qsort(ticks, n, sizeof(ticks[0]), compare);
+	printf("%s %llu %llu %llu\n", name, (unsigned long long)ticks[n / 2],
+	       (unsigned long long)ticks[n / 20], (unsigned long long)ticks[n - 1 - n / 20]);
 	fflush(stdout);
 }
 
@@ -254,21 +293,19 @@ static int listener(int type, int port)
 	return fd;
 }
 
+/* Looks now and then and waits for nothing: what wakes a waiting process would be the caller's cost, or not. */
 static void serve(void)
 {
-	struct pollfd fds[] = {
-		{ .fd = listener(SOCK_STREAM, TCP_PORT), .events = POLLIN },
-		{ .fd = listener(SOCK_DGRAM, UDP_PORT), .events = POLLIN },
-	};
+	const struct timespec pause = { .tv_nsec = SERVER_MS * 1000000L };
+	int tcp_fd = listener(SOCK_STREAM, TCP_PORT), from_fd = listener(SOCK_DGRAM, UDP_PORT), fd;
 	char byte;
-	int fd;
 
 	for (;;) {
-		poll(fds, 2, -1);
-		while ((fd = accept(fds[0].fd, NULL, NULL)) >= 0)
+		while ((fd = accept(tcp_fd, NULL, NULL)) >= 0)
 			close(fd);
-		while (recv(fds[1].fd, &byte, 1, 0) > 0)
+		while (recv(from_fd, &byte, 1, 0) > 0)
 			;
+		nanosleep(&pause, NULL);
 	}
 }
 
@@ -294,6 +331,14 @@ static void spawn(char **argv)
 	       WEXITSTATUS(status));
 }
 
+static void wait_for(const char *path)
+{
+	const struct timespec pause = { .tv_nsec = 10 * 1000000L };
+
+	while (access(path, F_OK))
+		nanosleep(&pause, NULL);
+}
+
 int main(int argc, char **argv)
 {
 	int calls = 0, i = 1;
@@ -309,6 +354,8 @@ int main(int argc, char **argv)
 		} else if (!strcmp(argv[i], "--landlock") && i + 2 < argc) {
 			landlock(!strcmp(argv[i + 1], "readwrite"), argv[i + 2]);
 			i += 2;
+		} else if (!strcmp(argv[i], "--wait") && i + 1 < argc) {
+			wait_for(argv[++i]);
 		} else if (!strcmp(argv[i], "-n") && i + 1 < argc) {
 			calls = atoi(argv[++i]);
 		} else {
@@ -318,7 +365,8 @@ int main(int argc, char **argv)
 	}
 	sleep(SETTLE_S); /* the kernel still clears up behind what ran before, in the background */
 	udp_fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	must(udp_fd >= 0, "socket");
+	udp_connect_fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	must(udp_fd >= 0 && udp_connect_fd >= 0, "socket");
 	for (; i < argc; i++)
 		row_run(argv[i], calls);
 	return 0;

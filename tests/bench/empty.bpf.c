@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The floor: a program that does nothing on every hook of include/cordon/hooks.h that runs for all of the host's
- * processes. What Cordon costs a process outside fences is measured against these. Each passes on the answer that
- * programs before it gave, as Cordon's do.
+ * The floor: a program that does nothing on every hook of include/cordon/hooks.h. What Cordon costs a process, outside
+ * fences and inside, is measured against these. Those on LSM hooks pass on the answer that programs before them
+ * gave, as Cordon's do; those of a cgroup let everything pass.
  */
 #include <linux/bpf.h>
 
@@ -25,5 +25,14 @@ CORDON_LSM_HOOKS(EMPTY_LSM)
 		return 0;                            \
 	}
 CORDON_TRACE_HOOKS(EMPTY_TRACE)
+
+/* Which type of program an attach type asks for, attach.c knows. */
+#define EMPTY_CGROUP(program, type)    \
+	SEC("empty_cgroup")            \
+	int empty_##program(void *ctx) \
+	{                              \
+		return 1;              \
+	}
+CORDON_CGROUP_HOOKS(EMPTY_CGROUP)
 
 char LICENSE[] SEC("license") = "GPL";
