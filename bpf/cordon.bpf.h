@@ -115,7 +115,7 @@ struct {
 struct fctx {
 	const struct cordon_fence *fence;
 	const struct cordon_policy *policy;
-	struct cordon_state *state;
+	struct cordon_state *state; /* set where events are made only */
 	struct cordon_task
 		*task; /* identity of the current task in its storage; NULL in cgroup programs */
 	__u32 slot;
@@ -145,6 +145,11 @@ static __always_inline void count_fault(struct cordon_state *state, enum cordon_
 		__sync_fetch_and_add(&state->faults[fault], 1);
 }
 
+static __always_inline struct cordon_state *slot_state(__u32 slot)
+{
+	return bpf_map_lookup_elem(&cordon_state, &slot);
+}
+
 /*
  * Fills *f from a slot and the fence id that the task or socket was marked with. False when the slot does not hold
  * that fence (any more): the caller must deny, there is nobody to ask.
@@ -152,9 +157,8 @@ static __always_inline void count_fault(struct cordon_state *state, enum cordon_
 static __always_inline bool fence_load(struct fctx *f, __u32 slot, __u64 fence_id)
 {
 	f->slot = slot;
-	f->state = bpf_map_lookup_elem(&cordon_state, &slot);
 	f->fence = bpf_map_lookup_elem(&cordon_fences, &slot);
-	if (!f->state || !f->fence || f->fence->id != fence_id || !fence_id)
+	if (!f->fence || f->fence->id != fence_id || !fence_id)
 		return false;
 	f->tag = cordon_tag(slot, f->fence->generation);
 	f->policy = bpf_map_lookup_elem(&cordon_policies, &f->tag);

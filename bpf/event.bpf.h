@@ -379,7 +379,8 @@ noinline int event_report(__u32 depth)
 		return 0;
 	slot = s->report.slot;
 	fence = bpf_map_lookup_elem(&cordon_fences, &slot);
-	if (!fence || !fence_load(&f, slot, fence->id))
+	f.state = slot_state(slot);
+	if (!fence || !f.state || !fence_load(&f, slot, fence->id))
 		return 0;
 	event_fill(&f, depth, s);
 	return 1;
@@ -479,6 +480,7 @@ static noinline int settle(const struct fctx *f, const struct detail *d, __u32 t
 {
 	__u8 verdict = CORDON_VERDICT_DENY;
 	bool allowed = decide_allows(d->rule);
+	struct cordon_state *state;
 
 	/* What is allowed is reported when it opens a way out, not for each use of it. */
 	if (allowed && (d->silent || d->op != CORDON_OP_CONNECT || !f->policy->report_allow))
@@ -487,11 +489,13 @@ static noinline int settle(const struct fctx *f, const struct detail *d, __u32 t
 		verdict = CORDON_VERDICT_ALLOW;
 	else if (f->policy->mode == CORDON_MODE_AUDIT && !decide_always(d->rule))
 		verdict = CORDON_VERDICT_WOULD_DENY;
-	__sync_fetch_and_add(allowed ? &f->state->allowed : &f->state->denied, 1);
-	if (!d->silent && !report(f->slot, d, verdict, type)) {
-		__sync_fetch_and_add(&f->state->seq, 1);
-		count_fault(f->state, CORDON_FAULT_REPORT);
-		__sync_fetch_and_add(&f->state->lost, 1);
+	state = slot_state(f->slot);
+	if (state)
+		__sync_fetch_and_add(allowed ? &state->allowed : &state->denied, 1);
+	if (!d->silent && !report(f->slot, d, verdict, type) && state) {
+		__sync_fetch_and_add(&state->seq, 1);
+		count_fault(state, CORDON_FAULT_REPORT);
+		__sync_fetch_and_add(&state->lost, 1);
 	}
 	if (verdict != CORDON_VERDICT_DENY)
 		return 0;

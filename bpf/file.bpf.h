@@ -20,7 +20,6 @@
 #include "netconf.bpf.h"
 
 enum {
-	WALK_FAST = 32, /* levels walked with direct loads; deeper ones through probes */
 	F_UNLCK = 2,
 	F_SETFL = 4,
 	F_SETOWN = 8,
@@ -72,12 +71,19 @@ noinline int root_lookup(__u64 ino, __u32 dev, __u32 generation, __u32 tag)
 		.tag = tag,
 	};
 	__u32 *flags = bpf_map_lookup_elem(&cordon_roots, &key);
-	__u32 found = flags ? *flags : 0;
 
-	/* What is shut is shut for the number, or a changed generation would open it. */
-	key.generation = CORDON_GENERATION_ANY;
-	flags = bpf_map_lookup_elem(&cordon_roots, &key);
-	return flags ? found | *flags : found;
+	return flags ? *flags : 0;
+}
+
+/*
+ * Which of the wanted flags (all of CORDON_ROOT_DENIES, or none) does an object have as a root? What a root allows holds
+ * for this very object; what is shut is shut for whatever has its number, or a changed generation would open it.
+ */
+static __always_inline __u32 root_is(__u64 ino, __u32 dev, __u32 generation, __u32 tag, __u32 want)
+{
+	return root_lookup(ino, dev, want & CORDON_ROOT_DENIES ? CORDON_GENERATION_ANY : generation,
+			   tag) &
+	       want;
 }
 
 /*
@@ -109,6 +115,7 @@ noinline int btrfs_generation(struct inode_question *q)
 	return cordon_btrfs_generation(CORE_READ_OF(q->inode, i_generation), subvolume);
 }
 
+/* Of an inode that is only read through probes. */
 static __always_inline __u32 inode_generation(const struct inode *inode, __u32 tag)
 {
 	struct inode_question q = { .inode = inode, .tag = tag };
@@ -118,117 +125,285 @@ static __always_inline __u32 inode_generation(const struct inode *inode, __u32 t
 	return btrfs_generation(&q);
 }
 
+/* Of one that the verifier knows. */
+static __always_inline __u32 typed_generation(struct inode *inode, __u32 tag)
+{
+	struct inode_question q = { .inode = inode, .tag = tag };
+
+	if (inode->i_sb->s_magic != BTRFS_MAGIC)
+		return inode->i_generation;
+	return btrfs_generation(&q);
+}
+
+/* The whole of a file system has one device: where nothing is shut, no such root needs to be looked for. */
+static __always_inline bool device_possible(const struct cordon_policy *policy, __u32 dev,
+					    __u32 want)
+{
+	return !dev || want & ~CORDON_ROOT_DENIES || policy->deny_filter & cordon_dev_bit(dev);
+}
+
 static __always_inline bool root_possible(const struct cordon_policy *policy, __u64 ino)
 {
 	return policy->root_filter[(ino / 64) % CORDON_ROOT_FILTER_WORDS] & 1ULL << (ino % 64);
 }
 
+/* --- up, within one file system: by direct loads ---------------------------------------------------------------- */
+
+enum { WALK_UNROLL = 2 }; /* levels a call of a step: a call costs as much as a level */
+
+struct met_walk {
+	struct dentry *dentry;
+	__u64 met0, met1;
+};
+
+static long met_step(__u32 i, struct met_walk *w)
+{
+	struct dentry *dentry = w->dentry, *parent;
+	__u64 met0 = w->met0, met1 = w->met1;
+
+#pragma unroll
+	for (int level = 0; level < WALK_UNROLL; level++) {
+		if ((__u64)dentry == met0 || (__u64)dentry == met1)
+			goto end;
+		parent = dentry->d_parent;
+		if (parent == dentry)
+			goto end;
+		dentry = parent;
+	}
+	w->dentry = dentry;
+	return 0;
+end:
+	w->dentry = dentry;
+	return 1;
+}
+
+/* Is this object a root that allows changes? */
+static __always_inline bool root_writable(const struct fctx *f, struct inode *inode)
+{
+	__u64 ino = inode->i_ino;
+	__u32 dev = inode->i_sb->s_dev, generation = typed_generation(inode, f->tag);
+	const struct cordon_root_near *near = f->policy->near;
+	__u64 none = 1;
+
+	/* Without branches, each of which would double what the verifier looks at. */
+	for (int i = 0; i < CORDON_ROOTS_NEAR; i++) {
+		__u64 differs = (near[i].ino ^ ino) | (near[i].dev ^ dev) |
+				(near[i].generation ^ generation);
+
+		none &= (differs | -differs) >> 63;
+	}
+	if (!none && dev)
+		return true;
+	return root_is(ino, dev, generation, f->tag, CORDON_ROOT_WRITE);
+}
+
+/*
+ * Most changes are below a root that the process met before. Where that lies is only compared on the way up, for less
+ * than half of what asking the filter costs; that it is a root is looked up then, so a stale address proves nothing.
+ */
+static noinline bool root_met(const struct fctx *f, struct dentry *dentry)
+{
+	struct met_walk w = { .dentry = dentry };
+	struct inode *inode;
+
+	if (!f->task)
+		return false;
+	w.met0 = f->task->met[0];
+	w.met1 = f->task->met[1];
+	bpf_loop(CORDON_WALK_MAX / WALK_UNROLL, met_step, &w, 0);
+	if ((__u64)w.dentry != w.met0 && (__u64)w.dentry != w.met1)
+		return false;
+	inode = w.dentry->d_inode;
+	return inode && root_writable(f, inode);
+}
+
 struct root_walk {
-	const struct dentry *dentry;
-	const struct mount *mount; /* NULL: do not go past the root of the file system */
+	struct dentry *dentry;
+	const struct cordon_policy *policy;
 	__u32 tag;
 	__u32 want;
 	__u32 found;
-	__u32 mounts;
 };
 
-/* One level by probes. 1 ends the walk. */
+/* 1 ends the walk: a root is found, or the file system ends. */
 static long root_step(__u32 i, struct root_walk *w)
 {
-	const struct inode *inode = CORE_READ_OF(w->dentry, d_inode);
-	const struct dentry *parent = CORE_READ_OF(w->dentry, d_parent);
+	struct dentry *dentry = w->dentry, *parent;
+	const struct cordon_policy *policy = w->policy;
+	struct inode *inode;
+	__u64 ino;
 
-	w->found |= root_lookup(BPF_CORE_READ(inode, i_ino), BPF_CORE_READ(inode, i_sb, s_dev),
-				inode_generation(inode, w->tag), w->tag) &
-		    w->want;
-	if (w->found)
-		return 1;
-	if (parent != w->dentry) {
-		w->dentry = parent;
-		return 0;
+#pragma unroll
+	for (int level = 0; level < WALK_UNROLL; level++) {
+		inode = dentry->d_inode;
+		ino = inode ? inode->i_ino : 0;
+		if (root_possible(policy, ino))
+			goto look;
+		parent = dentry->d_parent;
+		if (parent == dentry)
+			return 1;
+		dentry = parent;
 	}
-	if (!w->mount)
+	w->dentry = dentry;
+	return 0;
+look:
+	w->dentry = dentry;
+	if (inode)
+		w->found = root_is(ino, inode->i_sb->s_dev, typed_generation(inode, w->tag), w->tag,
+				   w->want);
+	parent = dentry->d_parent;
+	if (w->found || parent == dentry)
 		return 1;
-	parent = CORE_READ_OF(w->mount, mnt_mountpoint);
-	if (CORE_READ_OF(w->mount, mnt_parent) == w->mount)
-		return 1;
-	if (++w->mounts > CORDON_WALK_MOUNTS_MAX) {
-		w->found = DECIDE_ROOT_UNKNOWN;
-		return 1;
-	}
-	w->mount = CORE_READ_OF(w->mount, mnt_parent);
 	w->dentry = parent;
 	return 0;
 }
 
-/* Goes on where the fast walk stopped. */
-noinline int root_walk_on(struct root_walk *from)
+/* --- up over mounts, by probes, since nothing typed leads from a vfsmount to its mount --------------------------- */
+
+/* Small, because it lies on a stack twice. */
+struct probe_walk {
+	const struct dentry *dentry; /* NULL: nothing more to see in this file system */
+	const struct mount *mount;   /* NULL: not beyond this file system */
+	const struct cordon_policy *policy;
+	__u32 tag;
+	__u8 want;
+	__u8 found;
+	__u8 unknown; /* the walk did not end */
+	__u8 mounts;
+};
+
+/* Two words of a kernel structure; by one probe, because they lie close in all kernels that are known. */
+struct pair {
+	__u64 a, b;
+};
+
+static __always_inline struct pair pair_read(const void *from, __u32 a, __u32 b)
 {
-	struct root_walk w;
+	__u64 raw[4] = {};
+	struct pair p = {};
+
+	if (b - a < sizeof(raw) && !((b - a) & 7)) {
+		bpf_probe_read_kernel(raw, b - a + 8, from + a);
+		p.a = raw[0];
+		p.b = raw[(b - a) / 8];
+	} else {
+		bpf_probe_read_kernel(&p.a, sizeof(p.a), from + a);
+		bpf_probe_read_kernel(&p.b, sizeof(p.b), from + b);
+	}
+	return p;
+}
+
+/* To the place in the mount above; into its file system only when a root may be there. */
+static long probe_step_over(struct probe_walk *w)
+{
+	struct pair m;
+	const struct mount *parent;
+
+	if (!w->mount)
+		return 1;
+	m = pair_read(w->mount, bpf_core_field_offset(struct mount, mnt_parent),
+		      bpf_core_field_offset(struct mount, mnt_mountpoint));
+	parent = (void *)m.a;
+	if (parent == w->mount)
+		return 1;
+	if (!parent || ++w->mounts > CORDON_WALK_MOUNTS_MAX) {
+		w->unknown = 1;
+		return 1;
+	}
+	w->mount = parent;
+	if (device_possible(w->policy, CORE_READ_OF(parent, mnt.mnt_sb, s_dev), w->want))
+		w->dentry = (void *)m.b;
+	return 0;
+}
+
+/* One level, or over to the next mount. 1 ends the walk. */
+static long probe_step(__u32 i, struct probe_walk *w)
+{
+	const struct super_block *sb;
+	const struct inode *inode;
+	struct pair d, n;
+
+	if (!w->dentry)
+		return probe_step_over(w);
+	d = pair_read(w->dentry, bpf_core_field_offset(struct dentry, d_parent),
+		      bpf_core_field_offset(struct dentry, d_inode));
+	inode = (void *)d.b;
+	n = pair_read(inode, bpf_core_field_offset(struct inode, i_sb),
+		      bpf_core_field_offset(struct inode, i_ino));
+	if (inode && root_possible(w->policy, n.b)) {
+		sb = (void *)n.a;
+		w->found = root_is(n.b, CORE_READ_OF(sb, s_dev), inode_generation(inode, w->tag),
+				   w->tag, w->want);
+		if (w->found)
+			return 1;
+	}
+	w->dentry = d.a == (__u64)w->dentry ? NULL : (void *)d.a;
+	return 0;
+}
+
+/* As root_flags(), from a dentry of which only the address is known, or from above the root of a mount. */
+noinline int root_probe(struct probe_walk *from)
+{
+	struct probe_walk w;
 
 	if (!from)
 		return DECIDE_ROOT_UNKNOWN;
 	w = *from;
-	if (bpf_loop(CORDON_WALK_MAX, root_step, &w, 0) == CORDON_WALK_MAX)
+	w.policy = bpf_map_lookup_elem(&cordon_policies, &w.tag);
+	if (!w.policy || bpf_loop(CORDON_WALK_MAX, probe_step, &w, 0) == CORDON_WALK_MAX ||
+	    w.unknown)
 		return DECIDE_ROOT_UNKNOWN;
 	return w.found;
 }
 
 /*
- * The wanted flags of the roots at and above dentry. With mnt (the mount through which it is seen) the walk goes on
- * over every mount point up to the root of the name space; without, it stays in the file system.
- *
- * The first levels are walked by direct loads, about 50 instructions each, until one may be a root; what is left is
- * for the slow walk. The loop ends in its only backward jump, a conditional one: 6.1 refuses a loop that is closed
- * by falling through. Everything that could split the verifier's states comes after it.
+ * The flags of the first root, at or above dentry, that has a wanted one (CORDON_ROOT_DENIES are wanted by themselves).
+ * With mnt (the mount through which it is seen) the walk goes on over every mount point up to the root of the name
+ * space; without, it stays in the file system.
  */
 static noinline __u32 root_flags(const struct fctx *f, struct dentry *dentry,
 				 const struct vfsmount *mnt, __u32 want)
 {
-	struct root_walk rest = { .tag = f->tag, .want = want };
-	const struct cordon_policy *policy = f->policy;
-	__u32 left = WALK_FAST, found;
-	struct inode *inode;
+	struct root_walk w = {
+		.dentry = dentry,
+		.policy = f->policy,
+		.tag = f->tag,
+		.want = want,
+	};
 
-	do {
-		struct dentry *parent = dentry->d_parent;
+	if (want & CORDON_ROOT_WRITE && root_met(f, dentry))
+		return CORDON_ROOT_WRITE;
+	if (device_possible(f->policy, dentry->d_sb->s_dev, want) &&
+	    bpf_loop(CORDON_WALK_MAX, root_step, &w, 0) == CORDON_WALK_MAX)
+		w.found = DECIDE_ROOT_UNKNOWN;
+	if (!w.found && mnt) {
+		struct probe_walk above = {
+			.mount = (void *)mnt - bpf_core_field_offset(struct mount, mnt),
+			.tag = f->tag,
+			.want = want,
+		};
 
-		inode = dentry->d_inode;
-		if (!inode || root_possible(policy, inode->i_ino))
-			break;
-		if (parent == dentry) {
-			if (!mnt)
-				return 0;
-			break;
-		}
-		dentry = parent;
-		left--;
-		asm volatile("" : "+r"(left));
-	} while (left);
-	if (inode) {
-		found = root_lookup(inode->i_ino, inode->i_sb->s_dev,
-				    inode_generation(inode, f->tag), f->tag) &
-			want;
-		if (found)
-			return found;
+		w.found = root_probe(&above);
 	}
-	rest.dentry = dentry;
-	if (mnt)
-		rest.mount = (void *)mnt - bpf_core_field_offset(struct mount, mnt);
-	found = root_walk_on(&rest);
-	if (found & DECIDE_ROOT_UNKNOWN)
-		count_fault(f->state, CORDON_FAULT_WALK_BOUND);
-	return found;
+	if (w.found & DECIDE_ROOT_UNKNOWN)
+		count_fault(slot_state(f->slot), CORDON_FAULT_WALK_BOUND);
+	else if (w.found & CORDON_ROOT_WRITE && f->task)
+		f->task->met[f->task->met_next++ & 1] = (__u64)w.dentry;
+	return w.found;
 }
 
 /* Is this the second call of overlayfs for something that the current task was allowed? */
 static __always_inline bool overlay_inner(const struct fctx *f)
 {
-	struct task_struct *task = bpf_get_current_task_btf();
-	__u64 cred = (__u64)task->cred;
+	struct task_struct *task;
+	__u64 cred;
 
-	return f->task && f->task->overlay_cred && cred == f->task->overlay_cred &&
-	       cred != (__u64)task->real_cred;
+	if (!f->task || !f->task->overlay_cred)
+		return false;
+	branch_barrier();
+	task = bpf_get_current_task_btf();
+	cred = (__u64)task->cred;
+	return cred == f->task->overlay_cred && cred != (__u64)task->real_cred;
 }
 
 /*
@@ -247,23 +422,20 @@ static __always_inline bool overlay_attributes(const struct fctx *f)
 }
 
 /* Before an operation on an overlay is let through: remember under whose credentials it will be carried out. */
-static noinline int overlay_note(struct fctx *f, struct super_block *sb)
+static __always_inline void overlay_note(struct fctx *f, struct super_block *sb)
 {
-	if (f->task && sb->s_magic == OVERLAYFS_MAGIC &&
+	if (sb->s_magic == OVERLAYFS_MAGIC && f->task &&
 	    bpf_core_field_exists(struct ovl_fs, creator_cred)) {
 		const struct ovl_fs *ovl = sb->s_fs_info;
 
 		f->task->overlay_cred = (__u64)BPF_CORE_READ(ovl, creator_cred);
 	}
-	return 0;
 }
 
 /* Is a change of, or below, this object allowed? Returns the rule. */
 static __always_inline __u32 write_rule(struct fctx *f, struct dentry *dentry)
 {
-	struct super_block *sb = dentry->d_sb;
-
-	return decide_write(root_flags(f, dentry, NULL, CORDON_ROOT_WRITE), sb->s_flags);
+	return decide_write(root_flags(f, dentry, NULL, CORDON_ROOT_WRITE), dentry->d_sb->s_flags);
 }
 
 /* Is it a device node? Then whether it may be opened, for whatever, is a matter of its number. */
@@ -353,13 +525,7 @@ static __always_inline __u32 judge(struct fctx *f, struct dentry *dentry,
 			return ACCESS_EXEC;
 	}
 	if (access & ACCESS_EXEC && policy->root_flags & CORDON_ROOT_EXEC_ALLOW) {
-		struct root_walk w = {
-			.dentry = dentry,
-			.tag = f->tag,
-			.want = CORDON_ROOT_EXEC_ALLOW,
-		};
-
-		d->rule = decide_exec_listed(root_walk_on(&w));
+		d->rule = decide_exec_listed(root_flags(f, dentry, NULL, CORDON_ROOT_EXEC_ALLOW));
 		if (!decide_allows(d->rule))
 			return ACCESS_EXEC;
 	}
@@ -376,6 +542,25 @@ struct proc_question {
 	((__u64)(a) | (__u64)(b) << 8 | (__u64)(c) << 16 | (__u64)(d) << 24 | (__u64)(e) << 32 | \
 	 (__u64)(f) << 40 | (__u64)(g) << 48 | (__u64)(h) << 56)
 
+/* Is it the name of a file of procfs that shows or changes a process's memory? Apart, for its stack. */
+static noinline bool proc_memory_name(const struct dentry *dentry)
+{
+	char name[16] = {};
+	__u64 n;
+
+	bpf_probe_read_kernel_str(name, sizeof(name), CORE_READ_OF(dentry, d_name.name));
+	__builtin_memcpy(&n, name, sizeof(n));
+	return n == NAME8('e', 'n', 'v', 'i', 'r', 'o', 'n', 0) ||
+	       n == NAME8('m', 'a', 'p', 's', 0, 0, 0, 0) ||
+	       n == NAME8('s', 'm', 'a', 'p', 's', 0, 0, 0) ||
+	       n == NAME8('s', 'm', 'a', 'p', 's', '_', 'r', 'o') ||
+	       n == NAME8('n', 'u', 'm', 'a', '_', 'm', 'a', 'p') ||
+	       n == NAME8('a', 'u', 'x', 'v', 0, 0, 0, 0) ||
+	       n == NAME8('p', 'a', 'g', 'e', 'm', 'a', 'p', 0) ||
+	       n == NAME8('m', 'e', 'm', 0, 0, 0, 0, 0) ||
+	       n == NAME8('c', 'l', 'e', 'a', 'r', '_', 'r', 'e');
+}
+
 /*
  * Is this a file of procfs that shows or changes the memory of a process outside the fence? The kernel asks
  * ptrace_access_check for these, but newer ones let CAP_PERFMON overrule what it says (mm_access()).
@@ -386,22 +571,10 @@ noinline int proc_memory_outside(struct proc_question *q)
 	const struct proc_inode *proc;
 	const struct hlist_node *node;
 	const struct task_struct *task;
-	char name[16] = {};
-	__u64 n;
 
 	if (!q)
 		return 1;
-	bpf_probe_read_kernel_str(name, sizeof(name), CORE_READ_OF(q->dentry, d_name.name));
-	__builtin_memcpy(&n, name, sizeof(n));
-	if (n != NAME8('e', 'n', 'v', 'i', 'r', 'o', 'n', 0) &&
-	    n != NAME8('m', 'a', 'p', 's', 0, 0, 0, 0) &&
-	    n != NAME8('s', 'm', 'a', 'p', 's', 0, 0, 0) &&
-	    n != NAME8('s', 'm', 'a', 'p', 's', '_', 'r', 'o') &&
-	    n != NAME8('n', 'u', 'm', 'a', '_', 'm', 'a', 'p') &&
-	    n != NAME8('a', 'u', 'x', 'v', 0, 0, 0, 0) &&
-	    n != NAME8('p', 'a', 'g', 'e', 'm', 'a', 'p', 0) &&
-	    n != NAME8('m', 'e', 'm', 0, 0, 0, 0, 0) &&
-	    n != NAME8('c', 'l', 'e', 'a', 'r', '_', 'r', 'e'))
+	if (!proc_memory_name(q->dentry))
 		return 0;
 	inode = CORE_READ_OF(q->dentry, d_inode);
 	proc = (void *)inode - bpf_core_field_offset(struct proc_inode, vfs_inode);
@@ -412,22 +585,29 @@ noinline int proc_memory_outside(struct proc_question *q)
 	return task_outside(task, q->fence_id);
 }
 
+static noinline bool proc_denied(const struct fctx *f, const struct dentry *dentry)
+{
+	struct proc_question question = { .dentry = dentry, .fence_id = f->fence->id };
+
+	return proc_memory_outside(&question);
+}
+
 /* Is this file, which a stacked file system opened for the task, one that the task might open for writing itself? */
-static __always_inline bool backing_writable(const struct fctx *f, const struct file *file)
+static noinline bool backing_writable(const struct fctx *f, const struct file *file)
 {
 	const struct backing_file *backing = (const void *)file;
-	struct root_walk w = { .tag = f->tag, .want = CORDON_ROOT_WRITE };
+	struct probe_walk w = { .tag = f->tag, .want = CORDON_ROOT_WRITE };
 
 	if (!(file->f_mode & FMODE_BACKING) || !bpf_core_type_exists(struct backing_file))
 		return false;
 	w.dentry = BPF_CORE_READ(backing, user_path.dentry);
-	return root_walk_on(&w) == CORDON_ROOT_WRITE;
+	return root_probe(&w) == CORDON_ROOT_WRITE;
 }
 
 SEC("lsm/file_open")
-int BPF_PROG(file_open, struct file *file, int ret)
+int FENCE_HOOK(file_open, struct file *file, int ret)
 {
-	FENCE_ENTER(f, ret);
+	FENCE_ENTER_HOOK(f, ret);
 	if (overlay_inner(&f))
 		return 0;
 
@@ -436,15 +616,11 @@ int BPF_PROG(file_open, struct file *file, int ret)
 	bool write = file->f_mode & FMODE_WRITE || d.flags & O_TRUNC;
 	__u32 access, failed;
 
-	if (dentry->d_sb->s_magic == PROC_MAGIC) {
-		struct proc_question question = { .dentry = dentry, .fence_id = f.fence->id };
-
-		if (proc_memory_outside(&question)) {
-			d.rule = CORDON_RULE_GUARD_PTRACE;
-			d.err = ERR_ACCES;
-			d.op = write ? CORDON_OP_OPEN_WRITE : CORDON_OP_OPEN_READ;
-			return settle(&f, &d, CORDON_TYPE_FILE);
-		}
+	if (dentry->d_sb->s_magic == PROC_MAGIC && proc_denied(&f, dentry)) {
+		d.rule = CORDON_RULE_GUARD_PTRACE;
+		d.err = ERR_ACCES;
+		d.op = write ? CORDON_OP_OPEN_WRITE : CORDON_OP_OPEN_READ;
+		return settle(&f, &d, CORDON_TYPE_FILE);
 	}
 	access = (write ? ACCESS_WRITE : 0) | (file->f_mode & FMODE_READ ? ACCESS_READ : 0) |
 		 (d.flags & FMODE_EXEC ? ACCESS_EXEC : 0);
@@ -466,10 +642,10 @@ int BPF_PROG(file_open, struct file *file, int ret)
  * a file without a name (O_TMPFILE) has no hook before; and noted, see overlay_attributes().
  */
 SEC("lsm/dentry_create_files_as")
-int BPF_PROG(file_create_as, struct dentry *dentry, int mode, const void *name,
-	     const struct cred *old, struct cred *new, int ret)
+int FENCE_HOOK(file_create_as, struct dentry *dentry, int mode, const void *name,
+	       const struct cred *old, struct cred *new, int ret)
 {
-	FENCE_ENTER(f, ret);
+	FENCE_ENTER_HOOK(f, ret);
 	struct detail d = {
 		.op = CORDON_OP_MKNOD,
 		.flags = mode,
@@ -484,9 +660,9 @@ int BPF_PROG(file_create_as, struct dentry *dentry, int mode, const void *name,
 
 /* A personality of an io_uring is somebody's credentials; the tests for overlayfs rest on nobody using them. */
 SEC("lsm/uring_override_creds")
-int BPF_PROG(file_uring_creds, const struct cred *new, int ret)
+int FENCE_HOOK(file_uring_creds, const struct cred *new, int ret)
 {
-	FENCE_ENTER(f, ret);
+	FENCE_ENTER_HOOK(f, ret);
 	struct detail d = {
 		.op = CORDON_OP_CREDENTIALS,
 		.rule = CORDON_RULE_GUARD_CREDENTIALS,
@@ -524,14 +700,14 @@ struct judge_question {
 
 static __always_inline __u32 slow_flags(const struct judge_question *q, bool cross, __u32 want)
 {
-	struct root_walk w = { .dentry = q->dentry, .tag = q->tag, .want = want };
+	struct probe_walk w = { .dentry = q->dentry, .tag = q->tag, .want = want };
 	const struct vfsmount *mnt = q->mnt;
 
 	if (!want)
 		return 0;
 	if (cross)
 		w.mount = (void *)mnt - bpf_core_field_offset(struct mount, mnt);
-	return root_walk_on(&w);
+	return root_probe(&w);
 }
 
 /* Returns the rule that denies it, or CORDON_RULE_NONE. */
@@ -704,9 +880,9 @@ int fence_find_maps(struct bpf_iter__task_vma *ctx)
  * here. overlayfs asks again for the file below, under credentials that the first question noted.
  */
 SEC("lsm/file_permission")
-int BPF_PROG(file_permission, struct file *file, int mask, int ret)
+int FENCE_HOOK(file_permission, struct file *file, int mask, int ret)
 {
-	FENCE_ENTER(f, ret);
+	FENCE_ENTER_HOOK(f, ret);
 	bool write = mask & MAY_WRITE;
 	struct detail d = {
 		.op = write ? CORDON_OP_WRITE : CORDON_OP_READ,
@@ -756,24 +932,24 @@ static __always_inline int map_any(void *ctx, struct file *file, unsigned long p
 }
 
 SEC("lsm/mmap_file")
-int BPF_PROG(file_mmap, struct file *file, unsigned long reqprot, unsigned long prot,
-	     unsigned long flags, int ret)
+int FENCE_HOOK(file_mmap, struct file *file, unsigned long reqprot, unsigned long prot,
+	       unsigned long flags, int ret)
 {
 	return map_any(ctx, file, prot, flags, ret);
 }
 
 /* security_mmap_file() works prot out of reqprot and hands that on; without READ_IMPLIES_EXEC they are the same. */
 SEC("lsm/mmap_file")
-int BPF_PROG(file_mmap3, struct file *file, unsigned long prot, unsigned long flags, int ret)
+int FENCE_HOOK(file_mmap3, struct file *file, unsigned long prot, unsigned long flags, int ret)
 {
 	return map_any(ctx, file, prot, flags, ret);
 }
 
 SEC("lsm/file_mprotect")
-int BPF_PROG(file_mprotect, struct vm_area_struct *vma, unsigned long reqprot, unsigned long prot,
-	     int ret)
+int FENCE_HOOK(file_mprotect, struct vm_area_struct *vma, unsigned long reqprot, unsigned long prot,
+	       int ret)
 {
-	FENCE_ENTER(f, ret);
+	FENCE_ENTER_HOOK(f, ret);
 	unsigned long flags = vma->vm_flags;
 	struct file *file = vma->vm_file;
 
@@ -801,7 +977,7 @@ static __always_inline int change_entry(int ret, const struct path *dir, struct 
 }
 
 SEC("lsm/path_mkdir")
-int BPF_PROG(file_path_mkdir, const struct path *dir, struct dentry *dentry, __u16 mode, int ret)
+int FENCE_HOOK(file_path_mkdir, const struct path *dir, struct dentry *dentry, __u16 mode, int ret)
 {
 	return change_entry(ret, dir, dentry, CORDON_OP_MKDIR, mode);
 }
@@ -819,10 +995,10 @@ static __always_inline bool directory_grows(const struct path *dir)
 }
 
 SEC("lsm/path_mknod")
-int BPF_PROG(file_path_mknod, const struct path *dir, struct dentry *dentry, __u16 mode,
-	     unsigned int dev, int ret)
+int FENCE_HOOK(file_path_mknod, const struct path *dir, struct dentry *dentry, __u16 mode,
+	       unsigned int dev, int ret)
 {
-	FENCE_ENTER(f, ret);
+	FENCE_ENTER_HOOK(f, ret);
 	struct detail d = {
 		.op = CORDON_OP_MKNOD,
 		.flags = mode,
@@ -841,32 +1017,32 @@ int BPF_PROG(file_path_mknod, const struct path *dir, struct dentry *dentry, __u
 }
 
 SEC("lsm/path_symlink")
-int BPF_PROG(file_path_symlink, const struct path *dir, struct dentry *dentry, const char *old,
-	     int ret)
+int FENCE_HOOK(file_path_symlink, const struct path *dir, struct dentry *dentry, const char *old,
+	       int ret)
 {
 	return change_entry(ret, dir, dentry, CORDON_OP_SYMLINK, 0);
 }
 
 SEC("lsm/path_unlink")
-int BPF_PROG(file_path_unlink, const struct path *dir, struct dentry *dentry, int ret)
+int FENCE_HOOK(file_path_unlink, const struct path *dir, struct dentry *dentry, int ret)
 {
 	return change_entry(ret, dir, dentry, CORDON_OP_UNLINK, 0);
 }
 
 SEC("lsm/path_rmdir")
-int BPF_PROG(file_path_rmdir, const struct path *dir, struct dentry *dentry, int ret)
+int FENCE_HOOK(file_path_rmdir, const struct path *dir, struct dentry *dentry, int ret)
 {
 	return change_entry(ret, dir, dentry, CORDON_OP_RMDIR, 0);
 }
 
 /* A second name makes the object writable through it: the object is judged, not only the place of the name. */
 SEC("lsm/path_link")
-int BPF_PROG(file_path_link, struct dentry *old_dentry, const struct path *new_dir,
-	     struct dentry *new_dentry, int ret)
+int FENCE_HOOK(file_path_link, struct dentry *old_dentry, const struct path *new_dir,
+	       struct dentry *new_dentry, int ret)
 {
 	int err;
 
-	FENCE_ENTER(f, ret);
+	FENCE_ENTER_HOOK(f, ret);
 	struct detail d = {
 		.op = CORDON_OP_LINK,
 		.dentry = old_dentry,
@@ -888,12 +1064,12 @@ int BPF_PROG(file_path_link, struct dentry *old_dentry, const struct path *new_d
 }
 
 SEC("lsm/path_rename")
-int BPF_PROG(file_path_rename, const struct path *old_dir, struct dentry *old_dentry,
-	     const struct path *new_dir, struct dentry *new_dentry, unsigned int flags, int ret)
+int FENCE_HOOK(file_path_rename, const struct path *old_dir, struct dentry *old_dentry,
+	       const struct path *new_dir, struct dentry *new_dentry, unsigned int flags, int ret)
 {
 	int err;
 
-	FENCE_ENTER(f, ret);
+	FENCE_ENTER_HOOK(f, ret);
 	struct detail d = {
 		.op = CORDON_OP_RENAME,
 		.flags = flags,
@@ -931,13 +1107,13 @@ static __always_inline int change_queue(int ret, struct dentry *dentry, enum cor
 }
 
 SEC("lsm/inode_create")
-int BPF_PROG(file_inode_create, struct inode *dir, struct dentry *dentry, __u16 mode, int ret)
+int FENCE_HOOK(file_inode_create, struct inode *dir, struct dentry *dentry, __u16 mode, int ret)
 {
 	return change_queue(ret, dentry, CORDON_OP_MKNOD);
 }
 
 SEC("lsm/inode_unlink")
-int BPF_PROG(file_inode_unlink, struct inode *dir, struct dentry *dentry, int ret)
+int FENCE_HOOK(file_inode_unlink, struct inode *dir, struct dentry *dentry, int ret)
 {
 	return change_queue(ret, dentry, CORDON_OP_UNLINK);
 }
@@ -960,13 +1136,13 @@ static __always_inline int change_path(int ret, const struct path *path, enum co
 }
 
 SEC("lsm/path_truncate")
-int BPF_PROG(file_path_truncate, const struct path *path, int ret)
+int FENCE_HOOK(file_path_truncate, const struct path *path, int ret)
 {
 	return change_path(ret, path, CORDON_OP_TRUNCATE, 0);
 }
 
 SEC("lsm/file_truncate")
-int BPF_PROG(file_truncate, struct file *file, int ret)
+int FENCE_HOOK(file_truncate, struct file *file, int ret)
 {
 	return change_path(ret, &file->f_path, CORDON_OP_TRUNCATE, 0);
 }
@@ -976,7 +1152,7 @@ int BPF_PROG(file_truncate, struct file *file, int ret)
  * device stops who uses the device, which the fence may.
  */
 SEC("lsm/file_lock")
-int BPF_PROG(file_lock, struct file *file, unsigned int kind, int ret)
+int FENCE_HOOK(file_lock, struct file *file, unsigned int kind, int ret)
 {
 	struct inode *inode = file->f_inode;
 
@@ -986,13 +1162,13 @@ int BPF_PROG(file_lock, struct file *file, unsigned int kind, int ret)
 }
 
 SEC("lsm/path_chmod")
-int BPF_PROG(file_path_chmod, const struct path *path, __u16 mode, int ret)
+int FENCE_HOOK(file_path_chmod, const struct path *path, __u16 mode, int ret)
 {
 	return change_path(ret, path, CORDON_OP_CHMOD, mode);
 }
 
 SEC("lsm/path_chown")
-int BPF_PROG(file_path_chown, const struct path *path, __u64 uid, __u64 gid, int ret)
+int FENCE_HOOK(file_path_chown, const struct path *path, __u64 uid, __u64 gid, int ret)
 {
 	return change_path(ret, path, CORDON_OP_CHOWN, 0);
 }
@@ -1023,48 +1199,49 @@ static __always_inline int change_attr(int ret, struct dentry *dentry, const str
 }
 
 SEC("lsm/inode_setattr")
-int BPF_PROG(file_inode_setattr, void *idmap, struct dentry *dentry, const struct iattr *attr,
-	     int ret)
+int FENCE_HOOK(file_inode_setattr, void *idmap, struct dentry *dentry, const struct iattr *attr,
+	       int ret)
 {
 	return change_attr(ret, dentry, attr);
 }
 
 /* On 6.1 the LSM hook, but not security_inode_setattr(), lacks the first argument. */
 SEC("lsm/inode_setattr")
-int BPF_PROG(file_inode_setattr2, struct dentry *dentry, const struct iattr *attr, int ret)
+int FENCE_HOOK(file_inode_setattr2, struct dentry *dentry, const struct iattr *attr, int ret)
 {
 	return change_attr(ret, dentry, attr);
 }
 
 SEC("lsm/inode_setxattr")
-int BPF_PROG(file_inode_setxattr, void *idmap, struct dentry *dentry, const char *name,
-	     const void *value, __u64 size, int flags, int ret)
+int FENCE_HOOK(file_inode_setxattr, void *idmap, struct dentry *dentry, const char *name,
+	       const void *value, __u64 size, int flags, int ret)
 {
 	return change_dentry(ret, dentry, CORDON_OP_SETXATTR);
 }
 
 SEC("lsm/inode_removexattr")
-int BPF_PROG(file_inode_removexattr, void *idmap, struct dentry *dentry, const char *name, int ret)
+int FENCE_HOOK(file_inode_removexattr, void *idmap, struct dentry *dentry, const char *name,
+	       int ret)
 {
 	return change_dentry(ret, dentry, CORDON_OP_REMOVEXATTR);
 }
 
 SEC("lsm/inode_set_acl")
-int BPF_PROG(file_inode_set_acl, void *idmap, struct dentry *dentry, const char *name, void *acl,
-	     int ret)
+int FENCE_HOOK(file_inode_set_acl, void *idmap, struct dentry *dentry, const char *name, void *acl,
+	       int ret)
 {
 	return change_dentry(ret, dentry, CORDON_OP_SETXATTR);
 }
 
 SEC("lsm/inode_remove_acl")
-int BPF_PROG(file_inode_remove_acl, void *idmap, struct dentry *dentry, const char *name, int ret)
+int FENCE_HOOK(file_inode_remove_acl, void *idmap, struct dentry *dentry, const char *name, int ret)
 {
 	return change_dentry(ret, dentry, CORDON_OP_REMOVEXATTR);
 }
 
 /* file_setattr(2): inode flags without a descriptor. Kernels without the call lack the hook. */
 SEC("lsm/inode_file_setattr")
-int BPF_PROG(file_inode_file_setattr, struct dentry *dentry, void *attr, int ret)
+int FENCE_HOOK(file_inode_file_setattr, struct dentry *dentry, void *attr, int ret)
 {
 	return change_dentry(ret, dentry, CORDON_OP_SETATTR);
 }
@@ -1140,7 +1317,7 @@ static __always_inline int owner_of_terminal(int ret, const struct file *file)
 }
 
 SEC("lsm/file_fcntl")
-int BPF_PROG(guard_fcntl, struct file *file, unsigned int cmd, unsigned long arg, int ret)
+int FENCE_HOOK(guard_fcntl, struct file *file, unsigned int cmd, unsigned long arg, int ret)
 {
 	if (cmd == F_SETOWN)
 		return owner_settle(ret, (int)arg);
@@ -1176,13 +1353,13 @@ static __always_inline int change_ioctl(int ret, struct file *file, unsigned int
 }
 
 SEC("lsm/file_ioctl")
-int BPF_PROG(file_ioctl, struct file *file, unsigned int cmd, unsigned long arg, int ret)
+int FENCE_HOOK(file_ioctl, struct file *file, unsigned int cmd, unsigned long arg, int ret)
 {
 	return change_ioctl(ret, file, cmd);
 }
 
 SEC("lsm/file_ioctl_compat")
-int BPF_PROG(file_ioctl_compat, struct file *file, unsigned int cmd, unsigned long arg, int ret)
+int FENCE_HOOK(file_ioctl_compat, struct file *file, unsigned int cmd, unsigned long arg, int ret)
 {
 	return change_ioctl(ret, file, cmd);
 }
@@ -1203,16 +1380,16 @@ static __always_inline int change_mount(int ret, const struct path *path)
 }
 
 SEC("lsm/sb_mount")
-int BPF_PROG(file_sb_mount, const char *dev, const struct path *path, const char *type,
-	     unsigned long flags, void *data, int ret)
+int FENCE_HOOK(file_sb_mount, const char *dev, const struct path *path, const char *type,
+	       unsigned long flags, void *data, int ret)
 {
 	return change_mount(ret, path);
 }
 
 SEC("lsm/sb_umount")
-int BPF_PROG(file_sb_umount, struct vfsmount *mnt, int flags, int ret)
+int FENCE_HOOK(file_sb_umount, struct vfsmount *mnt, int flags, int ret)
 {
-	FENCE_ENTER(f, ret);
+	FENCE_ENTER_HOOK(f, ret);
 	struct detail d = {
 		.op = CORDON_OP_MOUNT,
 		.rule = CORDON_RULE_FILES_MOUNT,
@@ -1225,13 +1402,13 @@ int BPF_PROG(file_sb_umount, struct vfsmount *mnt, int flags, int ret)
 }
 
 SEC("lsm/sb_pivotroot")
-int BPF_PROG(file_sb_pivotroot, const struct path *old, const struct path *new, int ret)
+int FENCE_HOOK(file_sb_pivotroot, const struct path *old, const struct path *new, int ret)
 {
 	return change_mount(ret, new);
 }
 
 SEC("lsm/move_mount")
-int BPF_PROG(file_move_mount, const struct path *from, const struct path *to, int ret)
+int FENCE_HOOK(file_move_mount, const struct path *from, const struct path *to, int ret)
 {
 	return change_mount(ret, to);
 }

@@ -20,9 +20,9 @@ enum {
 };
 
 SEC("lsm/ptrace_access_check")
-int BPF_PROG(guard_ptrace, struct task_struct *child, unsigned int mode, int ret)
+int FENCE_HOOK(guard_ptrace, struct task_struct *child, unsigned int mode, int ret)
 {
-	FENCE_ENTER(f, ret);
+	FENCE_ENTER_HOOK(f, ret);
 	struct detail d = {
 		.op = CORDON_OP_PTRACE,
 		.rule = CORDON_RULE_GUARD_PTRACE,
@@ -39,9 +39,9 @@ int BPF_PROG(guard_ptrace, struct task_struct *child, unsigned int mode, int ret
 
 /* Who asks to be traced by a parent outside stops until that parent, who did not ask, goes on with it. */
 SEC("lsm/ptrace_traceme")
-int BPF_PROG(guard_traceme, struct task_struct *parent, int ret)
+int FENCE_HOOK(guard_traceme, struct task_struct *parent, int ret)
 {
-	FENCE_ENTER(f, ret);
+	FENCE_ENTER_HOOK(f, ret);
 	struct detail d = {
 		.op = CORDON_OP_PTRACE,
 		.rule = CORDON_RULE_GUARD_PTRACE,
@@ -55,10 +55,10 @@ int BPF_PROG(guard_traceme, struct task_struct *parent, int ret)
 }
 
 SEC("lsm/task_kill")
-int BPF_PROG(guard_task_kill, struct task_struct *target, void *info, int sig,
-	     const struct cred *cred, int ret)
+int FENCE_HOOK(guard_task_kill, struct task_struct *target, void *info, int sig,
+	       const struct cred *cred, int ret)
 {
-	FENCE_ENTER(f, ret);
+	FENCE_ENTER_HOOK(f, ret);
 	struct detail d = {
 		.op = CORDON_OP_SIGNAL,
 		.rule = CORDON_RULE_GUARD_SIGNAL,
@@ -75,9 +75,9 @@ int BPF_PROG(guard_task_kill, struct task_struct *target, void *info, int sig,
 
 /* The signal of F_SETOWN, which the kernel sends for the task whose I/O makes a file ready. */
 SEC("lsm/file_send_sigiotask")
-int BPF_PROG(guard_sigiotask, struct task_struct *target, void *fown, int sig, int ret)
+int FENCE_HOOK(guard_sigiotask, struct task_struct *target, void *fown, int sig, int ret)
 {
-	FENCE_ENTER(f, ret);
+	FENCE_ENTER_HOOK(f, ret);
 	struct detail d = {
 		.op = CORDON_OP_SIGNAL,
 		.rule = CORDON_RULE_GUARD_SIGNAL,
@@ -299,22 +299,22 @@ static __always_inline int guard_bpf_any(int ret, int cmd)
 }
 
 SEC("lsm/bpf")
-int BPF_PROG(guard_bpf, int cmd, union bpf_attr *attr, unsigned int size, int ret)
+int FENCE_HOOK(guard_bpf, int cmd, union bpf_attr *attr, unsigned int size, int ret)
 {
 	return guard_bpf_any(ret, cmd);
 }
 
 /* Later kernels say with a fourth argument whether the kernel itself calls. */
 SEC("lsm/bpf")
-int BPF_PROG(guard_bpf4, int cmd, union bpf_attr *attr, unsigned int size, bool kernel, int ret)
+int FENCE_HOOK(guard_bpf4, int cmd, union bpf_attr *attr, unsigned int size, bool kernel, int ret)
 {
 	return guard_bpf_any(ret, cmd);
 }
 
 SEC("lsm/task_alloc")
-int BPF_PROG(fence_task_alloc, struct task_struct *task, unsigned long clone_flags, int ret)
+int FENCE_HOOK(fence_task_alloc, struct task_struct *task, unsigned long clone_flags, int ret)
 {
-	FENCE_ENTER(f, ret);
+	FENCE_ENTER_HOOK(f, ret);
 
 	if (clone_flags & 1ULL << CLONE_INTO_CGROUP_BIT) {
 		struct detail d = {
@@ -335,7 +335,7 @@ int BPF_PROG(fence_task_alloc, struct task_struct *task, unsigned long clone_fla
 			.err = ERR_NOMEM,
 		};
 
-		count_fault(f.state, CORDON_FAULT_INHERIT);
+		count_fault(slot_state(f.slot), CORDON_FAULT_INHERIT);
 		settle(&f, &d, CORDON_TYPE_GUARD);
 		return -ERR_NOMEM;
 	}

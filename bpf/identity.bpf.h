@@ -48,7 +48,7 @@ static __always_inline __u32 mark_slot(__u64 mark)
  */
 struct mark_walk {
 	struct hlist_node *node;
-	struct cordon_task mark;
+	struct cordon_sock mark;
 	__u32 map_id;
 	int found;
 };
@@ -132,45 +132,57 @@ enum fence_answer {
 	BROKEN,	  /* in a fence that cannot be asked: deny */
 };
 
-static noinline enum fence_answer fence_of_marked(struct task_struct *leader, struct fctx *f)
+/* A process with storage of BPF programs, in which the helper finds no mark. */
+static noinline enum fence_answer fence_of_unfound(struct fctx *f)
 {
-	struct cordon_task *task = bpf_task_storage_get(&cordon_tasks, leader, 0, 0);
-	__u64 fence_id;
-	__u32 slot;
+	struct task_struct *task = (void *)bpf_get_current_task(), *leader;
+	__u64 mark;
 
-	f->task = task;
-	if (task) {
-		slot = task->slot;
-		fence_id = task->fence_id;
-	} else {
-		struct task_struct *current = (void *)bpf_get_current_task();
-		__u64 mark = task_mark_search((__u64)BPF_CORE_READ(current, group_leader));
-
-		if (mark == MARK_NONE)
+	leader = BPF_CORE_READ(task, group_leader);
+	mark = task_mark_search((__u64)leader);
+	f->task = NULL;
+	if (mark == MARK_NONE)
+		return UNFENCED;
+	if (mark == MARK_UNKNOWN) {
+		if (cgroup_slot(BPF_CORE_READ(leader, cgroups, dfl_cgrp)) < 0)
 			return UNFENCED;
-		if (mark == MARK_UNKNOWN) {
-			if (cgroup_slot(BPF_CORE_READ(leader, cgroups, dfl_cgrp)) < 0)
-				return UNFENCED;
-			branch_barrier();
-			return BROKEN;
-		}
-		slot = mark_slot(mark);
-		fence_id = mark_fence_id(mark);
+		branch_barrier();
+		return BROKEN;
 	}
-	if (fence_load(f, slot, fence_id))
+	if (fence_load(f, mark_slot(mark), mark_fence_id(mark)))
 		return FENCED;
 	branch_barrier();
 	return BROKEN;
 }
 
-/* The fence of the current task. */
-static __always_inline enum fence_answer fence_of_current(struct fctx *f)
+/* The fence of the process that a leader leads. */
+static __always_inline enum fence_answer fence_of_leader(struct task_struct *leader, struct fctx *f)
+{
+	struct cordon_task *task = bpf_task_storage_get(&cordon_tasks, leader, 0, 0);
+
+	if (!task)
+		return fence_of_unfound(f);
+	f->task = task;
+	if (fence_load(f, task->slot, task->fence_id))
+		return FENCED;
+	branch_barrier();
+	return BROKEN;
+}
+
+/* The leader of the current process, if it may be fenced; else NULL: who has no storage has no mark. */
+static __always_inline struct task_struct *leader_marked(void)
 {
 	struct task_struct *leader = bpf_get_current_task_btf()->group_leader;
 
-	if (!leader->bpf_storage)
-		return UNFENCED;
-	return fence_of_marked(leader, f);
+	return leader->bpf_storage ? leader : NULL;
+}
+
+/* The fence of the current task. */
+static __always_inline enum fence_answer fence_of_current(struct fctx *f)
+{
+	struct task_struct *leader = leader_marked();
+
+	return leader ? fence_of_leader(leader, f) : UNFENCED;
 }
 
 /* Is a task outside the fence with this id? Takes an address that is only read through probes. */
@@ -181,14 +193,50 @@ static __always_inline bool task_outside(const struct task_struct *task, __u64 f
 	return !mark_known(mark) || mark_fence_id(mark) != fence_id;
 }
 
-/* Begins a hook: passes on a denial, leaves at once outside fences, denies where the fence cannot be asked. */
-#define FENCE_ENTER(f, ret)                                       \
+/*
+ * Head of an LSM hook, in place of BPF_PROG(): `name` itself only lets tasks outside fences leave, with what the
+ * programs before it answered (the last argument); all else is in a function of its own, so that they pay for no
+ * register and no stack that they do not need. The body begins with
+ * FENCE_ENTER_HOOK(), or calls what begins with FENCE_ENTER().
+ */
+#define FENCE_HOOK(name, args...)                                                                  \
+	name(unsigned long long *ctx);                                                             \
+	static __always_inline int name##_body(struct task_struct *leader,                         \
+					       unsigned long long *ctx, ##args);                   \
+	static noinline int name##_inside(unsigned long long *ctx, struct task_struct *leader)     \
+	{                                                                                          \
+		_Pragma("GCC diagnostic push")                                                     \
+			_Pragma("GCC diagnostic ignored \"-Wint-conversion\"") return name##_body( \
+				leader, ___bpf_ctx_cast(args));                                    \
+		_Pragma("GCC diagnostic pop")                                                      \
+	}                                                                                          \
+	int name(unsigned long long *ctx)                                                          \
+	{                                                                                          \
+		struct task_struct *leader = bpf_get_current_task_btf()->group_leader;             \
+                                                                                                   \
+		if (!leader->bpf_storage)                                                          \
+			return (int)ctx[___bpf_narg(args) - 1];                                    \
+		return name##_inside(ctx, leader);                                                 \
+	}                                                                                          \
+	static __always_inline int name##_body(struct task_struct *leader,                         \
+					       unsigned long long *ctx, ##args)
+
+/*
+ * Begins the body of a hook: passes on a denial, leaves when the process is in no fence, denies where the fence cannot
+ * be asked.
+ */
+#define FENCE_ENTER(f, ret) FENCE_ENTER_BY(f, fence_of_current(&(f)), ret)
+
+/* The same, right in the body of a FENCE_HOOK(), which knows the leader. */
+#define FENCE_ENTER_HOOK(f, ret) FENCE_ENTER_BY(f, fence_of_leader(leader, &(f)), ret)
+
+#define FENCE_ENTER_BY(f, answer, ret)                            \
 	struct fctx f;                                            \
 	do {                                                      \
 		enum fence_answer answer_;                        \
 		if (ret)                                          \
 			return ret;                               \
-		answer_ = fence_of_current(&f);                   \
+		answer_ = answer;                                 \
 		if (answer_ != FENCED)                            \
 			return answer_ == BROKEN ? -ERR_PERM : 0; \
 	} while (0)
@@ -223,7 +271,7 @@ static __always_inline bool task_enter(struct task_struct *task, struct cgroup *
 		return true;
 	fence = bpf_map_lookup_elem(&cordon_fences, &slot);
 	if (!fence || !fence->id || !task_mark(task, slot, fence->id, entering & fence->attached)) {
-		count_fault(bpf_map_lookup_elem(&cordon_state, &slot), CORDON_FAULT_ENTER);
+		count_fault(slot_state(slot), CORDON_FAULT_ENTER);
 		return false;
 	}
 	return true;

@@ -120,20 +120,40 @@ noinline int net_listens(__u32 tag, __u16 port)
 	return policy && decide_listens(policy, port);
 }
 
+/*
+ * Puts the rule for the address in d there. Most are for the few places that a fence talks to all the time, which its
+ * policy remembers. A word is read and written as a whole; one that is written late, by a program that began before
+ * the policy changed, carries the generation that it belongs to.
+ */
 static __always_inline void net_judge(struct fctx *f, struct detail *d)
 {
+	__u64 word = decide_known(f->policy, &d->addr, d->proto, d->dport), known;
+	volatile __u64 *place = (void *)&f->policy->known[decide_known_place(word)];
+
 	d->err = ERR_PERM;
+	known = *place;
+	if (word && !f->fence->broken && (known & ~DECIDE_KNOWN_GATEWAY) == word) {
+		d->rule = known & DECIDE_KNOWN_GATEWAY ? CORDON_RULE_NET_GATEWAY
+						       : CORDON_RULE_NET_ALLOW;
+		return;
+	}
 	d->rule = net_rule(f->slot, d);
+	if (!word)
+		return;
+	if (d->rule == CORDON_RULE_NET_GATEWAY)
+		*place = word | DECIDE_KNOWN_GATEWAY;
+	else if (d->rule == CORDON_RULE_NET_ALLOW)
+		*place = word;
 }
 
 /* --- LSM: the task ------------------------------------------------------------------------------------------- */
 
 SEC("lsm/socket_create")
-int BPF_PROG(net_socket_create, int family, int type, int protocol, int kern, int ret)
+int FENCE_HOOK(net_socket_create, int family, int type, int protocol, int kern, int ret)
 {
 	if (kern)
 		return ret;
-	FENCE_ENTER(f, ret);
+	FENCE_ENTER_HOOK(f, ret);
 	struct detail d = {
 		.op = CORDON_OP_SOCKET,
 		.err = ERR_PERM,
@@ -171,24 +191,23 @@ static __always_inline int addr_read(struct detail *d, const void *address, int 
 	__u8 raw[ADDR6_LEN] = {};
 	__u16 family;
 
-	if (len < 2)
+	if (len < ADDR4_LEN)
 		return 1;
-	if (bpf_probe_read_kernel(&family, 2, address))
+	if (bpf_probe_read_kernel(raw, ADDR4_LEN, address))
 		return -1;
+	__builtin_memcpy(&family, raw, sizeof(family));
 	if (family == AF_UNSPEC && !(unspec_is_inet && sk_family == AF_INET))
 		return 1;
 	if (family == AF_UNSPEC)
 		family = AF_INET;
-	if (family == AF_INET && len >= ADDR4_LEN) {
-		if (bpf_probe_read_kernel(raw, ADDR4_LEN, address))
-			return -1;
+	if (family == AF_INET) {
 		decide_addr4(&d->addr, raw + 4);
 	} else if (family == AF_INET6 && len >= ADDR6_LEN) {
 		if (bpf_probe_read_kernel(raw, ADDR6_LEN, address))
 			return -1;
 		decide_addr6(&d->addr, raw + 8);
 	} else {
-		return len < ADDR4_LEN ? 1 : -1;
+		return -1;
 	}
 	d->family = d->addr.v6 ? AF_INET6 : AF_INET;
 	d->dport = raw[2] << 8 | raw[3];
@@ -227,10 +246,10 @@ static __always_inline int net_settle(struct fctx *f, struct detail *d, struct s
 }
 
 SEC("lsm/socket_connect")
-int BPF_PROG(net_socket_connect, struct socket *sock, struct sockaddr *address, int addrlen,
-	     int ret)
+int FENCE_HOOK(net_socket_connect, struct socket *sock, struct sockaddr *address, int addrlen,
+	       int ret)
 {
-	FENCE_ENTER(f, ret);
+	FENCE_ENTER_HOOK(f, ret);
 
 	struct detail d = { .op = CORDON_OP_CONNECT };
 	struct sock *sk = sock->sk;
@@ -256,9 +275,9 @@ int BPF_PROG(net_socket_connect, struct socket *sock, struct sockaddr *address, 
 }
 
 SEC("lsm/socket_sendmsg")
-int BPF_PROG(net_socket_sendmsg, struct socket *sock, struct msghdr *msg, int size, int ret)
+int FENCE_HOOK(net_socket_sendmsg, struct socket *sock, struct msghdr *msg, int size, int ret)
 {
-	FENCE_ENTER(f, ret);
+	FENCE_ENTER_HOOK(f, ret);
 
 	struct detail d = { .op = CORDON_OP_SENDMSG };
 	struct sock *sk = sock->sk;
@@ -317,29 +336,27 @@ static __always_inline int unix_settle(struct fctx *f, struct sock *peer, enum c
 	if (f->policy->root_flags & CORDON_ROOT_UNIX) {
 		struct inode *inode = BPF_CORE_READ(u, path.dentry, d_inode);
 
-		if (inode &&
-		    root_lookup(BPF_CORE_READ(inode, i_ino), BPF_CORE_READ(inode, i_sb, s_dev),
-				inode_generation(inode, f->tag), f->tag) &
-			    CORDON_ROOT_UNIX)
+		if (inode && root_is(BPF_CORE_READ(inode, i_ino), BPF_CORE_READ(inode, i_sb, s_dev),
+				     inode_generation(inode, f->tag), f->tag, CORDON_ROOT_UNIX))
 			d.rule = CORDON_RULE_NET_UNIX_OK;
 	}
 	return settle(f, &d, CORDON_TYPE_NET);
 }
 
 SEC("lsm/unix_stream_connect")
-int BPF_PROG(net_unix_stream_connect, struct sock *sock, struct sock *other, struct sock *newsk,
-	     int ret)
+int FENCE_HOOK(net_unix_stream_connect, struct sock *sock, struct sock *other, struct sock *newsk,
+	       int ret)
 {
-	FENCE_ENTER(f, ret);
+	FENCE_ENTER_HOOK(f, ret);
 	return unix_settle(&f, other, CORDON_OP_CONNECT);
 }
 
 SEC("lsm/unix_may_send")
-int BPF_PROG(net_unix_may_send, struct socket *sock, struct socket *other, int ret)
+int FENCE_HOOK(net_unix_may_send, struct socket *sock, struct socket *other, int ret)
 {
 	struct sock *sk;
 
-	FENCE_ENTER(f, ret);
+	FENCE_ENTER_HOOK(f, ret);
 	sk = other->sk;
 	if (!sk)
 		return -ERR_PERM;
@@ -527,7 +544,7 @@ int net_sock_create(struct bpf_sock *ctx)
 		       ? NULL
 		       : bpf_sk_storage_get(&cordon_socks, ctx, 0, BPF_SK_STORAGE_GET_F_CREATE);
 	if (!mark) {
-		count_fault(f.state, CORDON_FAULT_SOCKET_MARK);
+		count_fault(slot_state(f.slot), CORDON_FAULT_SOCKET_MARK);
 		d.rule = CORDON_RULE_GUARD_STATE;
 		return cgroup_answer(&f, &d);
 	}

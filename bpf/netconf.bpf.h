@@ -68,9 +68,9 @@ static __always_inline int netconf_settle(struct fctx *f, __u16 family, __u32 fl
 }
 
 SEC("lsm/netlink_send")
-int BPF_PROG(net_netlink_send, struct sock *sk, struct sk_buff *skb, int ret)
+int FENCE_HOOK(net_netlink_send, struct sock *sk, struct sk_buff *skb, int ret)
 {
-	FENCE_ENTER(f, ret);
+	FENCE_ENTER_HOOK(f, ret);
 	struct netlink_walk w = { .at = skb->data, .left = skb->len };
 
 	if (bpf_loop(NETLINK_MESSAGES_MAX, netlink_step, &w, 0) == NETLINK_MESSAGES_MAX)
@@ -124,9 +124,9 @@ static __always_inline int netconf_ioctl(int ret, struct file *file, unsigned in
 
 /* SCTP connects by a socket option, past socket_connect. A fence has no such socket but one that was handed in. */
 SEC("lsm/sctp_bind_connect")
-int BPF_PROG(net_sctp_bind_connect, struct sock *sk, int optname, void *address, int len, int ret)
+int FENCE_HOOK(net_sctp_bind_connect, struct sock *sk, int optname, void *address, int len, int ret)
 {
-	FENCE_ENTER(f, ret);
+	FENCE_ENTER_HOOK(f, ret);
 	struct detail d = {
 		.op = CORDON_OP_CONNECT,
 		.rule = CORDON_RULE_NET_FAMILY,

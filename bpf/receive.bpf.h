@@ -57,9 +57,9 @@ static __always_inline int receive_socket(struct fctx *f, struct sock *sk)
 }
 
 SEC("lsm/file_receive")
-int BPF_PROG(file_receive, struct file *file, int ret)
+int FENCE_HOOK(file_receive, struct file *file, int ret)
 {
-	FENCE_ENTER(f, ret);
+	FENCE_ENTER_HOOK(f, ret);
 	struct detail d = { .op = CORDON_OP_RECEIVE, .flags = file->f_flags };
 	__u32 access = file->f_mode & (FMODE_READ | FMODE_WRITE);
 	struct inode *inode = file->f_inode;

@@ -147,6 +147,19 @@ static inline __u32 cordon_btrfs_generation(__u32 generation, __u64 subvolume)
 	return mixed < CORDON_GENERATION_NONE ? mixed : mixed - 2;
 }
 
+/* Writable roots that a policy names itself, so that most objects need no look-up in the map. */
+#define CORDON_ROOTS_NEAR 4
+
+/* One of these. dev 0: none. */
+struct cordon_root_near {
+	__u64 ino;
+	__u32 dev;
+	__u32 generation;
+};
+
+/* Destinations that a policy remembers to have allowed. */
+#define CORDON_KNOWN 4
+
 /* The part of one policy generation that every decision reads; roots and prefixes lie in maps of their own. */
 struct cordon_policy {
 	__u8 mode;	 /* enum cordon_mode */
@@ -164,7 +177,17 @@ struct cordon_policy {
 	struct cordon_ports listen[CORDON_LISTEN_MAX]; /* TCP */
 	struct cordon_btrfs btrfs;		       /* filled when roots are resolved */
 	__u64 root_filter[CORDON_ROOT_FILTER_WORDS];
+	__u64 deny_filter; /* bits of the devices that roots with CORDON_ROOT_DENIES are on: cordon_dev_bit() */
+	struct cordon_root_near near[CORDON_ROOTS_NEAR];
+	/* Written by the kernel: destinations that this generation allowed by a rule for addresses; decide_known(). */
+	__u64 known[CORDON_KNOWN];
 };
+
+/* The bit of a device (super_block.s_dev) in deny_filter; a clear bit proves that no such root is there. */
+static inline __u64 cordon_dev_bit(__u32 dev)
+{
+	return 1ULL << ((dev ^ dev >> 20) & 63);
+}
 
 /* One fence, by slot. id 0: the slot is free. */
 struct cordon_fence {
@@ -191,15 +214,16 @@ struct cordon_state {
 };
 _Static_assert(sizeof(struct cordon_state) == 128, "mapped as an array");
 
-/* Which fence a task belongs to. */
+/* Which fence a task belongs to. Begins as struct cordon_sock does. */
 struct cordon_task {
 	__u64 fence_id;
-	__u64 overlay_cred; /* credentials under which overlayfs carries out what this task was allowed */
-	__u64 overlay_create; /* a copy of them, made for the file that this task was allowed to create */
 	__u32 slot;
 	__u16 cap; /* denied a moment ago, and CAP_SYS_ADMIN stands in for it; 0: none */
 	__u8 entering; /* entered an attached cgroup and has executed nothing since: a container runtime at work */
-	__u8 pad;
+	__u8 met_next; /* which of met is the older; only bit 0 counts */
+	__u64 met[2]; /* dentries of the writable roots that it met last: hints, only ever compared */
+	__u64 overlay_cred; /* credentials under which overlayfs carries out what this task was allowed */
+	__u64 overlay_create; /* a copy of them, made for the file that this task was allowed to create */
 };
 
 /* Which fence made a socket, and the resolver that it believes to speak with (dns_port 0: none). */

@@ -243,12 +243,21 @@ static int roots_enter(struct enforce_fence *fence, const struct image *image,
 		       const struct cordon_object *objects, struct cordon_policy *policy,
 		       struct error *error)
 {
-	uint32_t tag = cordon_tag(fence->slot, policy->generation);
+	uint32_t tag = cordon_tag(fence->slot, policy->generation), n_near = 0;
 	int err = 0;
 
 	for (uint32_t i = 0; !err && i < image->n_roots; i++) {
 		const struct cordon_object *o = &objects[i];
 		uint32_t flags = image_roots(image)[i].flags;
+
+		if (flags & CORDON_ROOT_WRITE && n_near < CORDON_ROOTS_NEAR)
+			policy->near[n_near++] = (struct cordon_root_near){
+				.ino = o->ino,
+				.dev = o->dev,
+				.generation = o->generation,
+			};
+		if (flags & CORDON_ROOT_DENIES)
+			policy->deny_filter |= cordon_dev_bit(o->dev);
 
 		policy->root_filter[(o->ino / 64) % CORDON_ROOT_FILTER_WORDS] |= 1ULL
 										 << (o->ino % 64);
@@ -325,6 +334,9 @@ int enforce_fence_set(struct enforce_fence *fence, const struct image *image, pi
 	policy.generation = info.generation + 1;
 	policy.report_allow = report_allow;
 	memset(policy.root_filter, 0, sizeof(policy.root_filter));
+	memset(policy.near, 0, sizeof(policy.near));
+	memset(policy.known, 0, sizeof(policy.known));
+	policy.deny_filter = 0;
 	tag = cordon_tag(fence->slot, policy.generation);
 	/* The LSM part is what roots are for; without it there is nobody to resolve them. */
 	err = info.degraded ? 0 : roots_resolve(fence, image, pid, &policy, error);
