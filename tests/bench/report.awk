@@ -3,19 +3,22 @@
 # report.awk - a table of what one machine measured, and the same as JSON into the file `json`. Input: the lines of
 # guest. Variables: label, json. Exit 1 when a limit is missed by more than its tolerance.
 #
-# The limits: what a process outside fences pays above bare, of what empty programs on the same hooks cost; what one
-# inside pays, of what Landlock costs for the same rule, at depth 8; one program of Cordon's for open, write, close; and
+# The limits: what a process outside fences pays above bare, of what empty programs on the same hooks cost (those of
+# cgroups on a cgroup beside); what one inside pays, of what Landlock costs for the same rule, at depth 8, and of
+# empty programs, of cgroups too, for what it sends; one program of Cordon's for open, write, close; and
 # what a cold `cordon run` takes to its command, by an estimate of what that is on a real machine.
 
 BEGIN {
 	UNFENCED_MAX = 1.25
-	FENCED_MAX = 1.0
+	WRITE_MAX = 0.5
+	READ_MAX = 1.0
+	NET_MAX = 1.5
 	TOLERANCE = 0.005 # of the limit: counts repeat to 0.15 %
 	NOISE = 5         # instructions, that a median may be off
 	COLD_MAX = 150    # ms that a cold start may add, natively
 	COLD_CORES = 4
 	NATIVE = 5        # virtual ms in one of a real machine, see native()
-	split("bare bare_again empty_open empty unfenced fenced fenced_read landlock landlock_read", scenarios)
+	split("bare bare_again empty_open empty empty_in unfenced fenced fenced_read landlock landlock_read", scenarios)
 }
 
 $1 == "row" {
@@ -99,19 +102,20 @@ function out(text) {
 	printf "%s", text > json
 }
 
-function line(a, b, c, d, e, f, g, h, i, j, k, l) {
-	printf "  %-8s %7s %7s %7s %9s %7s %11s %9s %8s | %7s %7s %7s\n", a, b, c, d, e, f, g, h, i, j, k, l
+function line(a, b, c, d, e, f, g, h, i, j, k, l, m, n) {
+	printf "  %-11s %7s %7s %7s %8s %9s %7s %11s %9s %8s | %7s %7s %7s %7s\n", a, b, c, d, e, f, g, h, i, j, k, l, m, n
 }
 
 function table(    i, r) {
 	printf "\n%s: instructions a call; all but bare: added to bare\n", label
-	line("row", "bare", "empty1", "empty", "unfenced", "fenced", "fenced_read", "landlock", "ll_read",
-		"unf/emp", "fen/ll", "fr/ll_r")
+	line("row", "bare", "empty1", "empty", "empty_in", "unfenced", "fenced", "fenced_read", "landlock", "ll_read",
+		"unf/emp", "fen/in", "fen/ll", "fr/ll_r")
 	for (i = 1; i <= n_rows; i++) {
 		r = rows[i]
-		line(r, bare(r), cell("empty_open", r), cell("empty", r), cell("unfenced", r),
-			cell("fenced", r), cell("fenced_read", r), cell("landlock", r), cell("landlock_read", r),
-			ratio("unfenced", "empty", r), ratio("fenced", "landlock", r),
+		line(r, bare(r), cell("empty_open", r), cell("empty", r), cell("empty_in", r),
+			cell("unfenced", r), cell("fenced", r), cell("fenced_read", r), cell("landlock", r), cell("landlock_read", r),
+			ratio("unfenced", "empty", r), ratio("fenced", "empty_in", r),
+			ratio("fenced", "landlock", r),
 			ratio("fenced_read", "landlock_read", r))
 	}
 	for (r in fired)
@@ -187,11 +191,14 @@ END {
 	commands()
 	print "  limits:"
 	for (i = 1; i <= n_rows; i++)
-		if (rows[i] ~ /^(write|read)-/)
+		if (rows[i] ~ /^(write|read|udp)-/)
 			limit("unfenced, of empty programs", "unfenced", "empty", rows[i], UNFENCED_MAX)
-	limit("fenced, of Landlock: write below the workdir", "fenced", "landlock", "write-8", FENCED_MAX)
-	limit("fenced, of Landlock: read, nothing denied", "fenced", "landlock_read", "read-8", FENCED_MAX)
-	limit("fenced, of Landlock: read, a subtree denied", "fenced_read", "landlock_read", "read-8", FENCED_MAX)
+	limit("fenced, of Landlock: write below the workdir", "fenced", "landlock", "write-8", WRITE_MAX)
+	limit("fenced, of Landlock: read, nothing denied", "fenced", "landlock_read", "read-8", READ_MAX)
+	limit("fenced, of Landlock: read, a subtree denied", "fenced_read", "landlock_read", "read-8", READ_MAX)
+	limit("fenced, of empty programs: datagram", "fenced", "empty_in", "udp-sendto", NET_MAX)
+	limit("fenced, of empty programs: connect, reported", "fenced", "empty_in", "udp-connect", NET_MAX)
+	limit("fenced, of empty programs: connect, reported", "fenced", "empty_in", "tcp-connect", NET_MAX)
 	if (count["start cold"] && count["phase verify"])
 		verdict_of("cold start, native estimate in ms, 4 processors", "cold", native(COLD_CORES), COLD_MAX,
 			native(COLD_CORES) <= COLD_MAX, 0)
