@@ -272,7 +272,10 @@ struct probe_walk {
 	__u8 mounts;
 };
 
-/* Two words of a kernel structure; by one probe, because they lie close in all kernels that are known. */
+/*
+ * Two words of a kernel structure, both 0 where it cannot be read; by one probe, because they lie close in all kernels
+ * that are known.
+ */
 struct pair {
 	__u64 a, b;
 };
@@ -327,6 +330,10 @@ static long probe_step(__u32 i, struct probe_walk *w)
 		return probe_step_over(w);
 	d = pair_read(w->dentry, bpf_core_field_offset(struct dentry, d_parent),
 		      bpf_core_field_offset(struct dentry, d_inode));
+	if (!d.a) { /* none is without a parent: it could not be read */
+		w->unknown = 1;
+		return 1;
+	}
 	inode = (void *)d.b;
 	n = pair_read(inode, bpf_core_field_offset(struct inode, i_sb),
 		      bpf_core_field_offset(struct inode, i_ino));

@@ -108,25 +108,25 @@ static __always_inline int guard_control(int ret, struct task_struct *target)
 }
 
 SEC("lsm/task_setnice")
-int BPF_PROG(guard_setnice, struct task_struct *target, int nice, int ret)
+int FENCE_HOOK(guard_setnice, struct task_struct *target, int nice, int ret)
 {
 	return guard_control(ret, target);
 }
 
 SEC("lsm/task_setioprio")
-int BPF_PROG(guard_setioprio, struct task_struct *target, int ioprio, int ret)
+int FENCE_HOOK(guard_setioprio, struct task_struct *target, int ioprio, int ret)
 {
 	return guard_control(ret, target);
 }
 
 SEC("lsm/task_setscheduler")
-int BPF_PROG(guard_setscheduler, struct task_struct *target, int ret)
+int FENCE_HOOK(guard_setscheduler, struct task_struct *target, int ret)
 {
 	return guard_control(ret, target);
 }
 
 SEC("lsm/task_setrlimit")
-int BPF_PROG(guard_setrlimit, struct task_struct *target, unsigned int resource, void *limit,
+int FENCE_HOOK(guard_setrlimit, struct task_struct *target, unsigned int resource, void *limit,
 	     int ret)
 {
 	return guard_control(ret, target);
@@ -144,10 +144,10 @@ int BPF_PROG(guard_setrlimit, struct task_struct *target, unsigned int resource,
  * reported again.
  */
 SEC("lsm/capable")
-int BPF_PROG(guard_capable, const struct cred *cred, struct user_namespace *ns, int cap,
+int FENCE_HOOK(guard_capable, const struct cred *cred, struct user_namespace *ns, int cap,
 	     unsigned int opts, int ret)
 {
-	FENCE_ENTER(f, ret);
+	FENCE_ENTER_HOOK(f, ret);
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct detail d = {
 		.op = CORDON_OP_CAPABLE,
@@ -188,13 +188,13 @@ static __always_inline int guard_deny(int ret, enum cordon_op op, enum cordon_ru
 
 /* Counting what others do, and tracing the kernel. */
 SEC("lsm/perf_event_open")
-int BPF_PROG(guard_perf, int type, int ret)
+int FENCE_HOOK(guard_perf, int type, int ret)
 {
 	return guard_deny(ret, CORDON_OP_PERF, CORDON_RULE_GUARD_KERNEL);
 }
 
 SEC("lsm/perf_event_open")
-int BPF_PROG(guard_perf2, void *attr, int type, int ret)
+int FENCE_HOOK(guard_perf2, void *attr, int type, int ret)
 {
 	return guard_deny(ret, CORDON_OP_PERF, CORDON_RULE_GUARD_KERNEL);
 }
@@ -205,12 +205,12 @@ int BPF_PROG(guard_perf2, void *attr, int type, int ret)
  * ask for it by name.
  */
 SEC("lsm/kernel_module_request")
-int BPF_PROG(guard_module, char *name, int ret)
+int FENCE_HOOK(guard_module, char *name, int ret)
 {
 	char begin[12] = {};
 	__u64 n;
 
-	FENCE_ENTER(f, ret);
+	FENCE_ENTER_HOOK(f, ret);
 	struct detail d = {
 		.op = CORDON_OP_MODULE,
 		.rule = CORDON_RULE_GUARD_KERNEL,
@@ -229,7 +229,7 @@ int BPF_PROG(guard_module, char *name, int ret)
 
 /* User and session keyrings are those of the user, inside and outside: nothing in them is for a fence. */
 SEC("lsm/key_permission")
-int BPF_PROG(guard_key, void *key, const struct cred *cred, int need, int ret)
+int FENCE_HOOK(guard_key, void *key, const struct cred *cred, int need, int ret)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 
@@ -240,7 +240,7 @@ int BPF_PROG(guard_key, void *key, const struct cred *cred, int need, int ret)
 
 /* Of anonymous inodes only userfaultfd(2)'s are denied: they stop the kernel in the midst of its work. */
 SEC("lsm/inode_init_security_anon")
-int BPF_PROG(guard_anon, struct inode *inode, const struct qstr *name, const struct inode *context,
+int FENCE_HOOK(guard_anon, struct inode *inode, const struct qstr *name, const struct inode *context,
 	     int ret)
 {
 	__u64 n = 0;
@@ -262,25 +262,25 @@ static __always_inline int guard_ipc_any(int ret)
 }
 
 SEC("lsm/ipc_permission")
-int BPF_PROG(guard_ipc, void *perm, short flag, int ret)
+int FENCE_HOOK(guard_ipc, void *perm, short flag, int ret)
 {
 	return guard_ipc_any(ret);
 }
 
 SEC("lsm/shm_shmctl")
-int BPF_PROG(guard_shmctl, void *perm, int cmd, int ret)
+int FENCE_HOOK(guard_shmctl, void *perm, int cmd, int ret)
 {
 	return perm ? guard_ipc_any(ret) : ret;
 }
 
 SEC("lsm/sem_semctl")
-int BPF_PROG(guard_semctl, void *perm, int cmd, int ret)
+int FENCE_HOOK(guard_semctl, void *perm, int cmd, int ret)
 {
 	return perm ? guard_ipc_any(ret) : ret;
 }
 
 SEC("lsm/msg_queue_msgctl")
-int BPF_PROG(guard_msgctl, void *perm, int cmd, int ret)
+int FENCE_HOOK(guard_msgctl, void *perm, int cmd, int ret)
 {
 	return perm ? guard_ipc_any(ret) : ret;
 }

@@ -122,12 +122,16 @@ noinline int net_listens(__u32 tag, __u16 port)
 
 /*
  * Puts the rule for the address in d there. Most are for the few places that a fence talks to all the time, which its
- * policy remembers. A word is read and written as a whole; one that is written late, by a program that began before
- * the policy changed, carries the generation that it belongs to.
+ * policy remembers. A word is read and written as a whole. It carries the generation that was active before and after
+ * the rule was asked for, and counts only while that still is; so it does not matter when it is written, nor where. A
+ * slot is not given to the next fence before the programs that act for the last one have ended: entering the ring
+ * buffer (ring_make()) waits for that.
  */
 static __always_inline void net_judge(struct fctx *f, struct detail *d)
 {
-	__u64 word = decide_known(f->policy, &d->addr, d->proto, d->dport), known;
+	const volatile __u32 *active = &f->fence->generation;
+	__u32 generation = *active;
+	__u64 word = decide_known(generation, &d->addr, d->proto, d->dport), known;
 	volatile __u64 *place = (void *)&f->policy->known[decide_known_place(word)];
 
 	d->err = ERR_PERM;
@@ -138,7 +142,7 @@ static __always_inline void net_judge(struct fctx *f, struct detail *d)
 		return;
 	}
 	d->rule = net_rule(f->slot, d);
-	if (!word)
+	if (!word || *active != generation)
 		return;
 	if (d->rule == CORDON_RULE_NET_GATEWAY)
 		*place = word | DECIDE_KNOWN_GATEWAY;

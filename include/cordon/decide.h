@@ -203,18 +203,18 @@ DECIDE_INLINE int decide_listens(const struct cordon_policy *policy, __u16 port)
 
 /*
  * A destination as one word, so that one load and one comparison tell whether the same was asked before: the IPv4
- * address, the port, the protocol, and the policy's generation, in case the word outlives it. 0 for what has no such
- * word. What is remembered is the word with DECIDE_KNOWN_GATEWAY where that rule decided; only the answers that
- * nothing but the policy can change are: yes by gateway or allow.
+ * address, the port, the protocol, and the generation of the policy that answered, in case the word outlives it. 0 for
+ * what has no such word. What is remembered is the word with DECIDE_KNOWN_GATEWAY where that rule decided; only the
+ * answers that nothing but the policy can change are: yes by gateway or allow.
  */
 #define DECIDE_KNOWN_GATEWAY (1ULL << 49)
 
-DECIDE_INLINE __u64 decide_known(const struct cordon_policy *policy, const struct cordon_addr *a,
-				 __u8 proto, __u16 port)
+DECIDE_INLINE __u64 decide_known(__u32 generation, const struct cordon_addr *a, __u8 proto,
+				 __u16 port)
 {
 	if (a->v6 || (proto != DECIDE_TCP && proto != DECIDE_UDP))
 		return 0;
-	return 1ULL << 63 | (__u64)(policy->generation & 0x1fff) << 50 |
+	return 1ULL << 63 | (__u64)(generation & 0x1fff) << 50 |
 	       (__u64)(proto == DECIDE_UDP) << 48 | (__u64)port << 32 | decide_be32(a->b + 12);
 }
 

@@ -30,6 +30,7 @@ HELD = "/scratch/held"  # what is opened before a fence is put around the execut
 PLACES = "/scratch/places"  # file systems, each with a directory that is writable (wd) and one that is not (out)
 HERE = os.path.dirname(os.path.abspath(__file__))
 PLACE_LABELS = {"tmpfs": (), "overlay": (), "xfs": ("6.18",), "btrfs": ("6.12",)}  # a place, and the labels it is made on
+AGAIN = f"{W}/again"  # writable, until a row has it removed; not in the root directory, whose children ext4 scatters
 RUN = "/run/cordon-attack"
 CGROUP = "/sys/fs/cgroup"
 DG, LISTEN = 5300, 8000
@@ -39,7 +40,7 @@ def policy(places):
     return f"""cordon: 1
 name: attack
 files:
-  write: [{', '.join(places)}]
+  write: [{', '.join([AGAIN, *places])}]
   read:
     deny: [{SECRET}/file, {SECRET}/dir, {OLD}/FS_IOC_SETVERSION, {OLD}/EXT4_IOC_SETVERSION]
   exec:
@@ -163,6 +164,7 @@ class Arena:
         self.places = []
         self.owned = []
         self.caller = None
+        self.mounted = []  # (process, target)
         self.missing = []  # listeners that this kernel does not have
         self.new_modules = ""
 
@@ -270,7 +272,7 @@ class Arena:
     def set_up_files(self):
         os.umask(0o022)
         for path in (f"{W}/app", f"{W}/app-evil", f"{W}/app2", f"{W}/app ", OUT, f"{SECRET}/dir/a", RUN, f"{CGROUP}/cordon-attack",
-                     "/scratch/bindread", OLD):
+                     "/scratch/bindread", OLD, AGAIN):
             os.makedirs(path)
         subprocess.run(["modprobe", "-q", "loop"])
         run("truncate", "-s", "8M", OLD + ".img")
@@ -387,7 +389,7 @@ class Arena:
         slug = f"{row.number:03}-{run_id}-{part}"
         return {
             "slug": slug, "token": f"token-{slug}-{os.getpid()}", "out": f"{OUT}/{slug}", "wd": f"{W}/app/{slug}",
-            "X": X, "X6": X6, "GW": GW, "HOST": HOST, "HOST6": HOST6, "GW6": PEER6[1], "IF": IF, "PEER_MAC": self.peer_mac, "W": W, "SECRET": SECRET, "OLD": OLD,
+            "X": X, "X6": X6, "GW": GW, "HOST": HOST, "HOST6": HOST6, "GW6": PEER6[1], "IF": IF, "PEER_MAC": self.peer_mac, "W": W, "SECRET": SECRET, "OLD": OLD, "AGAIN": AGAIN, "RUN": RUN,
             "HOSTDIR": HOSTDIR, "HARDLINK": "/scratch/hardlink", "BINDREAD": "/scratch/bindread", "BOUND": f"{OUT}/bound",
             "FAKE_DEVICE": f"{OUT}/device", "CGROUP": self.cgroup, "HOST_CGROUP": f"{CGROUP}/cordon-attack",
             "LISTS": LISTS, "HELD": HELD, "PLACES": PLACES, "ENFORCER": str(self.enforcer), "VICTIM": str(self.victim.pid) if self.victim else "0",
@@ -541,6 +543,32 @@ class Arena:
         run("nsenter", "-t", str(pid), "-n", "sh", "-c", "ip link set lo up && ip address add 10.98.0.2/24 dev cat3 && "
             f"ip link set cat3 up && ip route add 10.99.0.0/24 via 10.98.0.1")
         self.in_namespace(in_theirs, f"/proc/{pid}/ns/net")
+
+    def mount_for(self, pid, source, target):
+        """A bind mount in the mount namespace of a process, until the part of the row is over."""
+        run("nsenter", "-t", str(pid), "-m", "mount", "--bind", source, target)
+        self.mounted.append((pid, target))
+
+    def end_mounts(self):
+        for pid, target in self.mounted:
+            run("nsenter", "-t", str(pid), "-m", "umount", "-l", target)
+        self.mounted = []
+
+    @staticmethod
+    def renew(path):
+        """Removes a directory with all that is in it and makes another that has its inode number."""
+        number = os.stat(path).st_ino
+        run("rm", "-rf", path)
+        os.mkdir(path)
+        for n in range(4000):
+            if os.stat(path).st_ino == number:
+                break
+            os.rename(path, f"{path}-{n}")
+            os.mkdir(path)
+        found = os.stat(path).st_ino == number
+        run("sh", "-c", f"rm -rf {path}-*")
+        if not found:
+            raise OSError(0, f"{path} does not get its inode number again")
 
     def end_nested(self):
         for path in self.nested:

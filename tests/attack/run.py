@@ -149,6 +149,12 @@ class Executor:
                 self.arena.wire_up(call["pid"])
             elif call["call"] == "move":
                 self.arena.write(f"{call['path']}/cgroup.procs", str(call["pid"]))
+            elif call["call"] == "rename":
+                os.rename(call["old"], call["new"])
+            elif call["call"] == "mount":
+                self.arena.mount_for(self.pid, call["source"], call["target"])
+            elif call["call"] == "renew":
+                self.arena.renew(call["path"])
             elif call["call"] == "nest":
                 self.arena.nest(call["pid"], call["allow_all"])
             else:
@@ -212,6 +218,7 @@ def run_part(executor, row, part, run_id):
         if VERBOSE:
             print(f"# {time.monotonic() - begun:.2f} s {row} [{part}, {executor.mode}] {result.get('errno')} {result.get('effect')}", flush=True)
         arena.end_nested()
+        arena.end_mounts()
         arena.end_victim()
     return result
 
