@@ -320,6 +320,22 @@ static int roots_resolve(struct enforce_fence *fence, const struct image *image,
 	return err;
 }
 
+/*
+ * The idle generation is empty, and nobody looks at it: when the ring buffer is entered, the kernel waits until all
+ * programs have ended that began before. The first policy finds it so.
+ */
+static int idle_clear(struct enforce_fence *fence, uint32_t tag, struct error *error)
+{
+	int err;
+
+	if (fence->info.generation == 1)
+		return 0;
+	err = map_set(fence, ENFORCE_MAP_rings, &fence->slot, &fence->ring_fd, error);
+	if (!err)
+		enforce_tag_free(fence->enforce, tag);
+	return err;
+}
+
 int enforce_fence_set(struct enforce_fence *fence, const struct image *image, pid_t pid,
 		      bool report_allow, struct error *error)
 {
@@ -338,8 +354,10 @@ int enforce_fence_set(struct enforce_fence *fence, const struct image *image, pi
 	memset(policy.known, 0, sizeof(policy.known));
 	policy.deny_filter = 0;
 	tag = cordon_tag(fence->slot, policy.generation);
+	err = idle_clear(fence, tag, error);
 	/* The LSM part is what roots are for; without it there is nobody to resolve them. */
-	err = info.degraded ? 0 : roots_resolve(fence, image, pid, &policy, error);
+	if (!err && !info.degraded)
+		err = roots_resolve(fence, image, pid, &policy, error);
 	if (!err)
 		err = nets_enter(fence, image, &policy, error);
 	if (!err)

@@ -80,6 +80,8 @@ int enforce_btrfs(const int *fds, size_t n, struct cordon_object *objects,
 int enforce_lock(struct error *error); /* a descriptor that holds the node's lock, or -errno */
 int enforce_run_path(char *path, size_t size, uint64_t fence_id);
 void enforce_slot_free(struct enforce *enforce, uint32_t slot); /* with the lock held */
+void enforce_tag_free(struct enforce *enforce,
+		      uint32_t tag); /* roots and prefixes of one generation */
 
 /* peer.c: a new key for the fence's marks, in its slot; and none. */
 int enforce_peer_set(struct enforce_fence *fence, struct error *error);

@@ -169,9 +169,9 @@ static void node_close(struct enforce *enforce)
 	enforce->state = NULL;
 }
 
-/* Deletes the entries of a hash or trie that belong to a slot. The tag lies at `offset` in the key. */
+/* Deletes the entries of a hash or trie whose tag, at `offset` in the key, is `wanted` behind `shift` bits. */
 static void entries_free(int map_fd, size_t key_size, size_t offset, unsigned int shift,
-			 uint32_t slot)
+			 uint32_t wanted)
 {
 	unsigned char key[64], next[64];
 	void *from = NULL;
@@ -180,13 +180,21 @@ static void entries_free(int map_fd, size_t key_size, size_t offset, unsigned in
 		uint32_t tag;
 
 		memcpy(&tag, next + offset, sizeof(tag));
-		if (tag >> shift == slot) {
+		if (tag >> shift == wanted) {
 			bpf_map_delete_elem(map_fd, next);
 			continue; /* from the last key that stays */
 		}
 		memcpy(key, next, key_size);
 		from = key;
 	}
+}
+
+void enforce_tag_free(struct enforce *enforce, uint32_t tag)
+{
+	entries_free(enforce->map[ENFORCE_MAP_roots], sizeof(struct cordon_root_key),
+		     offsetof(struct cordon_root_key, tag), 0, tag);
+	entries_free(enforce->map[ENFORCE_MAP_nets], sizeof(struct cordon_net_key),
+		     offsetof(struct cordon_net_key, tag), 1, tag);
 }
 
 void enforce_slot_free(struct enforce *enforce, uint32_t slot)
@@ -201,12 +209,10 @@ void enforce_slot_free(struct enforce *enforce, uint32_t slot)
 	snprintf(path, sizeof(path), ENFORCE_PIN_DIR "/fence_%llu", (unsigned long long)fence.id);
 	pins_remove(path, false);
 	bpf_map_update_elem(enforce->map[ENFORCE_MAP_fences], &slot, &none, BPF_ANY);
-	for (uint32_t tag = 2 * slot; tag < 2 * slot + 2; tag++)
+	for (uint32_t tag = 2 * slot; tag < 2 * slot + 2; tag++) {
 		bpf_map_update_elem(enforce->map[ENFORCE_MAP_policies], &tag, &no_policy, BPF_ANY);
-	entries_free(enforce->map[ENFORCE_MAP_roots], sizeof(struct cordon_root_key),
-		     offsetof(struct cordon_root_key, tag), 1, slot);
-	entries_free(enforce->map[ENFORCE_MAP_nets], sizeof(struct cordon_net_key),
-		     offsetof(struct cordon_net_key, tag), 2, slot);
+		enforce_tag_free(enforce, tag);
+	}
 	bpf_map_delete_elem(enforce->map[ENFORCE_MAP_rings], &slot);
 	enforce_peer_clear(enforce, slot);
 	memset(&enforce->state[slot], 0, sizeof(enforce->state[slot]));

@@ -121,6 +121,16 @@ static bool listen_is_good(const struct cordon_policy *policy)
 			      (CORDON_LISTEN_MAX - policy->n_listen) * sizeof(policy->listen[0]));
 }
 
+/* What is filled in when the policy is installed. */
+static bool policy_is_blank(const struct cordon_policy *policy)
+{
+	return !policy->generation && !policy->deny_filter &&
+	       bytes_are_zero(&policy->btrfs, sizeof(policy->btrfs)) &&
+	       bytes_are_zero(policy->root_filter, sizeof(policy->root_filter)) &&
+	       bytes_are_zero(policy->near, sizeof(policy->near)) &&
+	       bytes_are_zero(policy->known, sizeof(policy->known));
+}
+
 static bool kernel_policy_is_good(const struct image *image)
 {
 	const struct cordon_policy *policy = &image->policy;
@@ -129,9 +139,8 @@ static bool kernel_policy_is_good(const struct image *image)
 	    policy->loopback > CORDON_LOOPBACK_ALLOW || policy->has_nets != (image->n_nets != 0) ||
 	    policy->n_gateways > CORDON_GATEWAYS_MAX || policy->report_allow > 1)
 		return false;
-	if (policy->pad2 || !bytes_are_zero(&policy->btrfs, sizeof(policy->btrfs)) ||
-	    !resolvers_are_good(policy) || !listen_is_good(policy) || policy->generation ||
-	    !bytes_are_zero(policy->root_filter, sizeof(policy->root_filter)))
+	if (policy->pad2 || !policy_is_blank(policy) || !resolvers_are_good(policy) ||
+	    !listen_is_good(policy))
 		return false;
 	for (unsigned int i = 0; i < policy->n_gateways; i++)
 		if (!gateway_is_good(&policy->gateway[i]))

@@ -113,7 +113,7 @@ struct image {
 	uint32_t name; /* offset */
 	uint32_t pad;
 	struct cordon_policy
-		policy; /* root_filter and generation are filled when roots are resolved */
+		policy; /* generation, and what begins with btrfs, are filled when it is installed */
 	/* struct image_net nets[n_nets]; struct image_root roots[n_roots]; char strings[string_bytes]; */
 };
 
@@ -122,7 +122,7 @@ int policy_compile(const struct policy *policy, struct image **ret_image);
 
 /*
  * Is buffer[size] an image that policy_compile() could have made? Everything is checked: sizes, offsets, enums,
- * order, padding, the unions of ports; generation and root_filter are still 0. buffer must be aligned as malloc()
+ * order, padding, the unions of ports; what is filled later is still 0. buffer must be aligned as malloc()
  * aligns. Returns 0 or -EINVAL.
  */
 int image_validate(const void *buffer, size_t size);
