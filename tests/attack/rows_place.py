@@ -99,7 +99,7 @@ for n, (do, op, name) in enumerate((
         (lambda p: touch(p, os.O_RDONLY | os.O_TRUNC), ("open_write", "truncate"), "O_TRUNC"),
         (lambda p: os.truncate(p, 1), "truncate", "truncate"),
         (lambda p: os.chmod(p, 0o600 if os.stat(p).st_mode & 0o77 else 0o644), "chmod", "chmod"),
-        (lambda p: os.setxattr(p, "user.a", b"1"), "setxattr", "setxattr"),
+        (lambda p: os.setxattr(p, "user.a", str(os.getpid()).encode()), "setxattr", "setxattr"),
         (lambda p: os.link(p, p + "-link-" + str(os.getpid())), "link", "link"))):
     low(n, do, op, name)
 
