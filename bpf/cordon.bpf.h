@@ -29,6 +29,22 @@
 		BPF_CORE_READ(p_, __VA_ARGS__);     \
 	})
 
+/*
+ * The address that a kernel pointer has, as a number, which is what global functions take: the verifier knows that the
+ * difference of two pointers is one. 0 for NULL. Not in programs of cgroups.
+ */
+static __always_inline __u64 number_of(const void *pointer)
+{
+	__u64 number = (__u64)pointer;
+	struct task_struct *task;
+
+	if (!pointer)
+		return 0;
+	task = bpf_get_current_task_btf();
+	asm volatile("%0 -= %1" : "+r"(number) : "r"(task));
+	return number + bpf_get_current_task();
+}
+
 enum {
 	ERR_PERM = 1,
 	ERR_NOMEM = 12,

@@ -46,6 +46,27 @@ struct detail {
 	__u16 lport;
 };
 
+/* An address as two numbers. */
+struct address_words {
+	__u64 hi, lo;
+};
+
+static __always_inline void addr_from_words(struct cordon_addr *a, __u64 hi, __u64 lo, bool v6)
+{
+	struct address_words words = { hi, lo };
+
+	a->v6 = v6;
+	__builtin_memcpy(a->b, &words, sizeof(a->b));
+}
+
+static __always_inline struct address_words addr_words(const struct cordon_addr *a)
+{
+	struct address_words words;
+
+	__builtin_memcpy(&words, a->b, sizeof(words));
+	return words;
+}
+
 /* What is to be reported. */
 struct report {
 	struct detail detail;
@@ -471,33 +492,130 @@ static __always_inline bool report(__u32 slot, const struct detail *d, __u8 verd
 	return taken;
 }
 
-/*
- * Turns the rule that decided into the return value of a hook, 0 or -errno: counts and reports it. The values are
- * constants, because newer verifiers want to see the range. Not a global function: what lies in the caller's stack
- * they would follow twice.
- */
-static noinline int settle(const struct fctx *f, const struct detail *d, __u32 type)
+/* What all that settle() calls are told, in one number: the tag in 16 bits, and from these bits on: */
+enum {
+	WHAT_OP = 16,
+	WHAT_RULE = 24,
+	WHAT_TYPE = 32,
+	WHAT_NO_TASK = 40,
+	WHAT_SILENT = 41,
+	WHAT_V6 = 42,
+	WHAT_MAPPED = 43,
+	WHAT_ERR = 48,
+};
+
+static __always_inline void detail_begin(struct detail *d, __u64 what)
 {
+	d->op = what >> WHAT_OP;
+	d->rule = what >> WHAT_RULE;
+	d->no_task = what >> WHAT_NO_TASK & 1;
+	d->silent = what >> WHAT_SILENT & 1;
+	d->err = what >> WHAT_ERR;
+}
+
+/* Counts and reports; is it denied? */
+static __always_inline int settle_detail(const struct detail *d, __u64 what)
+{
+	__u32 tag = (__u16)what, slot = tag >> 1;
+	const struct cordon_policy *policy = bpf_map_lookup_elem(&cordon_policies, &tag);
+	struct cordon_state *state = slot_state(slot);
 	__u8 verdict = CORDON_VERDICT_DENY;
 	bool allowed = decide_allows(d->rule);
-	struct cordon_state *state;
 
-	/* What is allowed is reported when it opens a way out, not for each use of it. */
-	if (allowed && (d->silent || d->op != CORDON_OP_CONNECT || !f->policy->report_allow))
-		return 0;
+	if (!policy || !state)
+		return 1;
 	if (allowed)
 		verdict = CORDON_VERDICT_ALLOW;
-	else if (f->policy->mode == CORDON_MODE_AUDIT && !decide_always(d->rule))
+	else if (policy->mode == CORDON_MODE_AUDIT && !decide_always(d->rule))
 		verdict = CORDON_VERDICT_WOULD_DENY;
-	state = slot_state(f->slot);
-	if (state)
-		__sync_fetch_and_add(allowed ? &state->allowed : &state->denied, 1);
-	if (!d->silent && !report(f->slot, d, verdict, type) && state) {
+	__sync_fetch_and_add(allowed ? &state->allowed : &state->denied, 1);
+	if (!d->silent && !report(slot, d, verdict, what >> WHAT_TYPE)) {
 		__sync_fetch_and_add(&state->seq, 1);
 		count_fault(state, CORDON_FAULT_REPORT);
 		__sync_fetch_and_add(&state->lost, 1);
 	}
-	if (verdict != CORDON_VERDICT_DENY)
+	return verdict == CORDON_VERDICT_DENY;
+}
+
+/* subject: flags, then the target's process id. Addresses of objects, which are only read through probes. */
+noinline int settle_object(__u64 what, __u64 subject, __u64 dentry, __u64 mnt, __u64 dentry2)
+{
+	struct detail d = {
+		.flags = subject,
+		.target_pid = subject >> 32,
+		.dentry = (void *)dentry,
+		.mnt = (void *)mnt,
+		.dentry2 = (void *)dentry2,
+	};
+
+	detail_begin(&d, what);
+	return settle_detail(&d, what);
+}
+
+/* hi, lo: the address of the other side. ports: of the other side and of this, protocol, family. flags: for sockets. */
+noinline int settle_address(__u64 what, __u64 hi, __u64 lo, __u64 ports, __u32 flags)
+{
+	struct detail d = {
+		.flags = flags,
+		.dport = ports,
+		.lport = ports >> 16,
+		.proto = ports >> 32,
+		.family = ports >> 48,
+	};
+
+	detail_begin(&d, what);
+	addr_from_words(&d.addr, hi, lo, what >> WHAT_V6 & 1);
+	d.addr.mapped = what >> WHAT_MAPPED & 1;
+	return settle_detail(&d, what);
+}
+
+/* peer: the unix socket that was to be spoken to. */
+noinline int settle_peer(__u64 what, __u64 peer, __u32 family)
+{
+	struct detail d = { .peer = (void *)peer, .family = family };
+
+	detail_begin(&d, what);
+	return settle_detail(&d, what);
+}
+
+static __always_inline __u64 detail_what(const struct fctx *f, const struct detail *d, __u32 type)
+{
+	return f->tag | (__u64)d->op << WHAT_OP | (__u64)d->rule << WHAT_RULE |
+	       (__u64)type << WHAT_TYPE | (__u64)(d->no_task & 1) << WHAT_NO_TASK |
+	       (__u64)(d->silent & 1) << WHAT_SILENT | (__u64)(d->addr.v6 & 1) << WHAT_V6 |
+	       (__u64)(d->addr.mapped & 1) << WHAT_MAPPED | (__u64)(__u8)d->err << WHAT_ERR;
+}
+
+/*
+ * Turns the rule that decided into the return value of a hook, 0 or -errno: counts and reports it. The values are
+ * constants, because newer verifiers want to see the range. What it takes to report is handed on as numbers, to global
+ * functions: a pointer into the stack newer verifiers would follow once more for each call.
+ */
+static __always_inline int settle(const struct fctx *f, const struct detail *d, __u32 type)
+{
+	__u64 what;
+	int denied;
+
+	/* What is allowed is reported when it opens a way out, not for each use of it. */
+	if (decide_allows(d->rule) &&
+	    (d->silent || d->op != CORDON_OP_CONNECT || !f->policy->report_allow))
+		return 0;
+	what = detail_what(f, d, type);
+	if (d->peer) {
+		denied = settle_peer(what, number_of(d->peer), d->family);
+	} else if (type == CORDON_TYPE_NET) {
+		struct address_words words = addr_words(&d->addr);
+
+		denied = settle_address(what, words.hi, words.lo,
+					d->dport | (__u64)d->lport << 16 | (__u64)d->proto << 32 |
+						(__u64)d->family << 48,
+					d->flags);
+	} else {
+		denied = settle_object(what, d->flags | (__u64)d->target_pid << 32,
+				       number_of(d->dentry), number_of(d->mnt),
+				       number_of(d->dentry2));
+	}
+	if (!denied)
 		return 0;
 	if (d->err == ERR_ROFS)
 		return -ERR_ROFS;

@@ -91,48 +91,34 @@ static __always_inline __u32 root_is(__u64 ino, __u32 dev, __u32 generation, __u
  * subvolume, too, because a snapshot has the numbers and generations of what it was taken of. Where btrfs keeps that is
  * said by the policy, if a root lies there; else nothing of it is a root.
  */
-struct inode_question {
-	const struct inode *inode;
-	__u32 tag;
-	__u32 pad;
-};
-
-noinline int btrfs_generation(struct inode_question *q)
+noinline int btrfs_generation(__u64 address, __u32 tag)
 {
-	const struct cordon_policy *policy;
+	const struct cordon_policy *policy = bpf_map_lookup_elem(&cordon_policies, &tag);
+	const struct inode *inode = (void *)address;
 	__u64 root = 0, subvolume = 0;
-	__u32 tag;
 
-	if (!q)
-		return CORDON_GENERATION_NONE;
-	tag = q->tag;
-	policy = bpf_map_lookup_elem(&cordon_policies, &tag);
 	if (!policy || !policy->btrfs.known ||
-	    bpf_probe_read_kernel(&root, sizeof(root), (void *)q->inode + policy->btrfs.root) ||
+	    bpf_probe_read_kernel(&root, sizeof(root), (void *)inode + policy->btrfs.root) ||
 	    bpf_probe_read_kernel(&subvolume, sizeof(subvolume),
 				  (void *)root + policy->btrfs.objectid))
 		return CORDON_GENERATION_NONE;
-	return cordon_btrfs_generation(CORE_READ_OF(q->inode, i_generation), subvolume);
+	return cordon_btrfs_generation(BPF_CORE_READ(inode, i_generation), subvolume);
 }
 
 /* Of an inode that is only read through probes. */
 static __always_inline __u32 inode_generation(const struct inode *inode, __u32 tag)
 {
-	struct inode_question q = { .inode = inode, .tag = tag };
-
 	if (BPF_CORE_READ(inode, i_sb, s_magic) != BTRFS_MAGIC)
 		return BPF_CORE_READ(inode, i_generation);
-	return btrfs_generation(&q);
+	return btrfs_generation((__u64)inode, tag);
 }
 
 /* Of one that the verifier knows. */
 static __always_inline __u32 typed_generation(struct inode *inode, __u32 tag)
 {
-	struct inode_question q = { .inode = inode, .tag = tag };
-
 	if (inode->i_sb->s_magic != BTRFS_MAGIC)
 		return inode->i_generation;
-	return btrfs_generation(&q);
+	return btrfs_generation(number_of(inode), tag);
 }
 
 /* The whole of a file system has one device: where nothing is shut, no such root needs to be looked for. */
@@ -178,11 +164,12 @@ end:
 }
 
 /* Is this object a root that allows changes? */
-static __always_inline bool root_writable(const struct fctx *f, struct inode *inode)
+static __always_inline bool root_writable(const struct cordon_policy *policy, __u32 tag,
+					  struct inode *inode)
 {
 	__u64 ino = inode->i_ino;
-	__u32 dev = inode->i_sb->s_dev, generation = typed_generation(inode, f->tag);
-	const struct cordon_root_near *near = f->policy->near;
+	__u32 dev = inode->i_sb->s_dev, generation = typed_generation(inode, tag);
+	const struct cordon_root_near *near = policy->near;
 	__u64 none = 1;
 
 	/* Without branches, each of which would double what the verifier looks at. */
@@ -194,27 +181,24 @@ static __always_inline bool root_writable(const struct fctx *f, struct inode *in
 	}
 	if (!none && dev)
 		return true;
-	return root_is(ino, dev, generation, f->tag, CORDON_ROOT_WRITE);
+	return root_is(ino, dev, generation, tag, CORDON_ROOT_WRITE);
 }
 
 /*
  * Most changes are below a root that the process met before. Where that lies is only compared on the way up, for less
  * than half of what asking the filter costs; that it is a root is looked up then, so a stale address proves nothing.
  */
-static noinline bool root_met(const struct fctx *f, struct dentry *dentry)
+static __always_inline bool root_met(const struct cordon_policy *policy, __u32 tag,
+				     const struct cordon_task *task, struct dentry *dentry)
 {
-	struct met_walk w = { .dentry = dentry };
+	struct met_walk w = { .dentry = dentry, .met0 = task->met[0], .met1 = task->met[1] };
 	struct inode *inode;
 
-	if (!f->task)
-		return false;
-	w.met0 = f->task->met[0];
-	w.met1 = f->task->met[1];
 	bpf_loop(CORDON_WALK_MAX / WALK_UNROLL, met_step, &w, 0);
 	if ((__u64)w.dentry != w.met0 && (__u64)w.dentry != w.met1)
 		return false;
 	inode = w.dentry->d_inode;
-	return inode && root_writable(f, inode);
+	return inode && root_writable(policy, tag, inode);
 }
 
 struct root_walk {
@@ -260,7 +244,6 @@ look:
 
 /* --- up over mounts, by probes, since nothing typed leads from a vfsmount to its mount --------------------------- */
 
-/* Small, because it lies on a stack twice. */
 struct probe_walk {
 	const struct dentry *dentry; /* NULL: nothing more to see in this file system */
 	const struct mount *mount;   /* NULL: not beyond this file system */
@@ -348,18 +331,54 @@ static long probe_step(__u32 i, struct probe_walk *w)
 	return 0;
 }
 
-/* As root_flags(), from a dentry of which only the address is known, or from above the root of a mount. */
-noinline int root_probe(struct probe_walk *from)
+/*
+ * As root_flags(), from a dentry of which only the address is known, or (0) from above the root of a mount. mount 0: not
+ * beyond this file system. Nothing that is called takes an address in the stack, which newer verifiers would follow
+ * once more for each call.
+ */
+noinline int root_probe(__u64 dentry, __u64 mount, __u32 tag, __u32 want)
 {
-	struct probe_walk w;
+	struct probe_walk w = {
+		.dentry = (void *)dentry,
+		.mount = (void *)mount,
+		.policy = bpf_map_lookup_elem(&cordon_policies, &tag),
+		.tag = tag,
+		.want = want,
+	};
 
-	if (!from)
-		return DECIDE_ROOT_UNKNOWN;
-	w = *from;
-	w.policy = bpf_map_lookup_elem(&cordon_policies, &w.tag);
 	if (!w.policy || bpf_loop(CORDON_WALK_MAX, probe_step, &w, 0) == CORDON_WALK_MAX ||
 	    w.unknown)
 		return DECIDE_ROOT_UNKNOWN;
+	return w.found;
+}
+
+static __always_inline __u64 mount_of(__u64 mnt)
+{
+	return mnt - bpf_core_field_offset(struct mount, mnt);
+}
+
+/* how: wanted flags, then 32 bits of tag */
+static noinline __u32 roots_above(const struct cordon_policy *policy, struct dentry *dentry,
+				  const struct vfsmount *mnt, __u64 how, struct cordon_task *task)
+{
+	struct root_walk w = {
+		.dentry = dentry,
+		.policy = policy,
+		.tag = how >> 32,
+		.want = how,
+	};
+
+	if (w.want & CORDON_ROOT_WRITE && task && root_met(policy, w.tag, task, dentry))
+		return CORDON_ROOT_WRITE;
+	if (device_possible(policy, dentry->d_sb->s_dev, w.want) &&
+	    bpf_loop(CORDON_WALK_MAX, root_step, &w, 0) == CORDON_WALK_MAX)
+		w.found = DECIDE_ROOT_UNKNOWN;
+	if (!w.found && mnt)
+		w.found = root_probe(0, mount_of(number_of(mnt)), w.tag, w.want);
+	if (w.found & DECIDE_ROOT_UNKNOWN)
+		count_fault(slot_state(w.tag >> 1), CORDON_FAULT_WALK_BOUND);
+	else if (w.found & CORDON_ROOT_WRITE && task)
+		task->met[task->met_next++ & 1] = (__u64)w.dentry;
 	return w.found;
 }
 
@@ -368,35 +387,10 @@ noinline int root_probe(struct probe_walk *from)
  * With mnt (the mount through which it is seen) the walk goes on over every mount point up to the root of the name
  * space; without, it stays in the file system.
  */
-static noinline __u32 root_flags(const struct fctx *f, struct dentry *dentry,
-				 const struct vfsmount *mnt, __u32 want)
+static __always_inline __u32 root_flags(const struct fctx *f, struct dentry *dentry,
+					const struct vfsmount *mnt, __u32 want)
 {
-	struct root_walk w = {
-		.dentry = dentry,
-		.policy = f->policy,
-		.tag = f->tag,
-		.want = want,
-	};
-
-	if (want & CORDON_ROOT_WRITE && root_met(f, dentry))
-		return CORDON_ROOT_WRITE;
-	if (device_possible(f->policy, dentry->d_sb->s_dev, want) &&
-	    bpf_loop(CORDON_WALK_MAX, root_step, &w, 0) == CORDON_WALK_MAX)
-		w.found = DECIDE_ROOT_UNKNOWN;
-	if (!w.found && mnt) {
-		struct probe_walk above = {
-			.mount = (void *)mnt - bpf_core_field_offset(struct mount, mnt),
-			.tag = f->tag,
-			.want = want,
-		};
-
-		w.found = root_probe(&above);
-	}
-	if (w.found & DECIDE_ROOT_UNKNOWN)
-		count_fault(slot_state(f->slot), CORDON_FAULT_WALK_BOUND);
-	else if (w.found & CORDON_ROOT_WRITE && f->task)
-		f->task->met[f->task->met_next++ & 1] = (__u64)w.dentry;
-	return w.found;
+	return roots_above(f->policy, dentry, mnt, want | (__u64)f->tag << 32, f->task);
 }
 
 /* Is this the second call of overlayfs for something that the current task was allowed? */
@@ -539,23 +533,18 @@ static __always_inline __u32 judge(struct fctx *f, struct dentry *dentry,
 	return 0;
 }
 
-struct proc_question {
-	const struct dentry *dentry;
-	__u64 fence_id;
-};
-
 /* The first eight bytes of a name as a number. */
 #define NAME8(a, b, c, d, e, f, g, h)                                                            \
 	((__u64)(a) | (__u64)(b) << 8 | (__u64)(c) << 16 | (__u64)(d) << 24 | (__u64)(e) << 32 | \
 	 (__u64)(f) << 40 | (__u64)(g) << 48 | (__u64)(h) << 56)
 
-/* Is it the name of a file of procfs that shows or changes a process's memory? Apart, for its stack. */
-static noinline bool proc_memory_name(const struct dentry *dentry)
+/* Is it the name of a file of procfs that shows or changes a process's memory? */
+static __always_inline bool proc_memory_name(const struct dentry *dentry)
 {
 	char name[16] = {};
 	__u64 n;
 
-	bpf_probe_read_kernel_str(name, sizeof(name), CORE_READ_OF(dentry, d_name.name));
+	bpf_probe_read_kernel_str(name, sizeof(name), BPF_CORE_READ(dentry, d_name.name));
 	__builtin_memcpy(&n, name, sizeof(n));
 	return n == NAME8('e', 'n', 'v', 'i', 'r', 'o', 'n', 0) ||
 	       n == NAME8('m', 'a', 'p', 's', 0, 0, 0, 0) ||
@@ -572,43 +561,34 @@ static noinline bool proc_memory_name(const struct dentry *dentry)
  * Is this a file of procfs that shows or changes the memory of a process outside the fence? The kernel asks
  * ptrace_access_check for these, but newer ones let CAP_PERFMON overrule what it says (mm_access()).
  */
-noinline int proc_memory_outside(struct proc_question *q)
+noinline int proc_memory_outside(__u64 address, __u64 fence_id)
 {
+	const struct dentry *dentry = (void *)address;
 	const struct inode *inode;
 	const struct proc_inode *proc;
 	const struct hlist_node *node;
 	const struct task_struct *task;
 
-	if (!q)
-		return 1;
-	if (!proc_memory_name(q->dentry))
+	if (!proc_memory_name(dentry))
 		return 0;
-	inode = CORE_READ_OF(q->dentry, d_inode);
+	inode = BPF_CORE_READ(dentry, d_inode);
 	proc = (void *)inode - bpf_core_field_offset(struct proc_inode, vfs_inode);
 	node = BPF_CORE_READ(proc, pid, tasks[0].first);
 	if (!node) /* no process (any more): nothing to show */
 		return 0;
 	task = (void *)node - bpf_core_field_offset(struct task_struct, pid_links);
-	return task_outside(task, q->fence_id);
-}
-
-static noinline bool proc_denied(const struct fctx *f, const struct dentry *dentry)
-{
-	struct proc_question question = { .dentry = dentry, .fence_id = f->fence->id };
-
-	return proc_memory_outside(&question);
+	return task_outside(task, fence_id);
 }
 
 /* Is this file, which a stacked file system opened for the task, one that the task might open for writing itself? */
-static noinline bool backing_writable(const struct fctx *f, const struct file *file)
+static __always_inline bool backing_writable(const struct fctx *f, const struct file *file)
 {
 	const struct backing_file *backing = (const void *)file;
-	struct probe_walk w = { .tag = f->tag, .want = CORDON_ROOT_WRITE };
 
 	if (!(file->f_mode & FMODE_BACKING) || !bpf_core_type_exists(struct backing_file))
 		return false;
-	w.dentry = BPF_CORE_READ(backing, user_path.dentry);
-	return root_probe(&w) == CORDON_ROOT_WRITE;
+	return root_probe((__u64)BPF_CORE_READ(backing, user_path.dentry), 0, f->tag,
+			  CORDON_ROOT_WRITE) == CORDON_ROOT_WRITE;
 }
 
 SEC("lsm/file_open")
@@ -623,7 +603,8 @@ int FENCE_HOOK(file_open, struct file *file, int ret)
 	bool write = file->f_mode & FMODE_WRITE || d.flags & O_TRUNC;
 	__u32 access, failed;
 
-	if (dentry->d_sb->s_magic == PROC_MAGIC && proc_denied(&f, dentry)) {
+	if (dentry->d_sb->s_magic == PROC_MAGIC &&
+	    proc_memory_outside(number_of(dentry), f.fence->id)) {
 		d.rule = CORDON_RULE_GUARD_PTRACE;
 		d.err = ERR_ACCES;
 		d.op = write ? CORDON_OP_OPEN_WRITE : CORDON_OP_OPEN_READ;
@@ -694,45 +675,21 @@ static __always_inline bool descriptor_acts(const struct dentry *dentry)
 	       n == NAME8('[', 'p', 'e', 'r', 'f', '_', 'e', 'v');
 }
 
-/* The same question as judge()'s, from plain memory: slower, and verified once. */
-struct judge_question {
-	const struct dentry *dentry;
-	const struct vfsmount *mnt;
-	__u64 fence_id;
-	__u32 tag;
-	__u32 root_flags; /* of the policy */
-	__u32 access;
-	__u32 pad;
-};
-
-static __always_inline __u32 slow_flags(const struct judge_question *q, bool cross, __u32 want)
+/* The same question as judge()'s, from addresses: slower, and verified once. Returns the rule that denies it, or NONE. */
+noinline int judge_slow(__u64 dentry_address, __u64 mount, __u64 fence_id, __u32 tag, __u32 access)
 {
-	struct probe_walk w = { .dentry = q->dentry, .tag = q->tag, .want = want };
-	const struct vfsmount *mnt = q->mnt;
+	const struct dentry *dentry = (void *)dentry_address;
+	const struct cordon_policy *policy = bpf_map_lookup_elem(&cordon_policies, &tag);
+	__u32 sb_flags, listed = CORDON_ROOT_READ_ALLOW, rule, mode, rdev;
+	__u64 at = dentry_address;
 
-	if (!want)
-		return 0;
-	if (cross)
-		w.mount = (void *)mnt - bpf_core_field_offset(struct mount, mnt);
-	return root_probe(&w);
-}
-
-/* Returns the rule that denies it, or CORDON_RULE_NONE. */
-noinline int judge_slow(struct judge_question *q)
-{
-	__u32 sb_flags, listed = CORDON_ROOT_READ_ALLOW, rule, mode, rdev, access;
-	struct proc_question proc;
-
-	if (!q)
+	if (!policy)
 		return CORDON_RULE_GUARD_STATE;
-	access = q->access;
-	proc.dentry = q->dentry;
-	proc.fence_id = q->fence_id;
-	if (CORE_READ_OF(q->dentry, d_sb, s_magic) == PROC_MAGIC && proc_memory_outside(&proc))
+	if (BPF_CORE_READ(dentry, d_sb, s_magic) == PROC_MAGIC && proc_memory_outside(at, fence_id))
 		return CORDON_RULE_GUARD_PTRACE;
-	sb_flags = CORE_READ_OF(q->dentry, d_sb, s_flags);
-	mode = CORE_READ_OF(q->dentry, d_inode, i_mode);
-	rdev = CORE_READ_OF(q->dentry, d_inode, i_rdev);
+	sb_flags = BPF_CORE_READ(dentry, d_sb, s_flags);
+	mode = BPF_CORE_READ(dentry, d_inode, i_mode);
+	rdev = BPF_CORE_READ(dentry, d_inode, i_rdev);
 	if (decide_is_device(mode)) {
 		rule = decide_device(mode, rdev);
 		if (!decide_allows(rule))
@@ -741,27 +698,32 @@ noinline int judge_slow(struct judge_question *q)
 		listed = 0;
 	}
 	if (access & ACCESS_WRITE) {
-		rule = decide_write(slow_flags(q, false, CORDON_ROOT_WRITE), sb_flags);
+		rule = decide_write(root_probe(at, 0, tag, CORDON_ROOT_WRITE), sb_flags);
 		if (!decide_allows(rule))
 			return rule;
-	} else if (access & ACCESS_READ && q->root_flags & listed) {
-		rule = decide_read_listed(
-			slow_flags(q, false, CORDON_ROOT_READ_ALLOW | CORDON_ROOT_WRITE), sb_flags);
-		if (!decide_allows(rule))
-			return rule;
-	}
-	if (access & ACCESS_READ) {
-		rule = decide_read(slow_flags(q, true, q->root_flags & CORDON_ROOT_READ_DENY));
+	} else if (access & ACCESS_READ && policy->root_flags & listed) {
+		rule = decide_read_listed(root_probe(at, 0, tag,
+						     CORDON_ROOT_READ_ALLOW | CORDON_ROOT_WRITE),
+					  sb_flags);
 		if (!decide_allows(rule))
 			return rule;
 	}
-	if (!(access & ACCESS_EXEC))
-		return CORDON_RULE_NONE;
-	rule = decide_exec(slow_flags(q, true, q->root_flags & CORDON_ROOT_EXEC_DENY));
-	if (!decide_allows(rule) || !(q->root_flags & CORDON_ROOT_EXEC_ALLOW))
-		return decide_allows(rule) ? CORDON_RULE_NONE : rule;
-	rule = decide_exec_listed(slow_flags(q, false, CORDON_ROOT_EXEC_ALLOW));
-	return decide_allows(rule) ? CORDON_RULE_NONE : rule;
+	if (access & ACCESS_READ && policy->root_flags & CORDON_ROOT_READ_DENY) {
+		rule = decide_read(root_probe(at, mount, tag, CORDON_ROOT_READ_DENY));
+		if (!decide_allows(rule))
+			return rule;
+	}
+	if (access & ACCESS_EXEC && policy->root_flags & CORDON_ROOT_EXEC_DENY) {
+		rule = decide_exec(root_probe(at, mount, tag, CORDON_ROOT_EXEC_DENY));
+		if (!decide_allows(rule))
+			return rule;
+	}
+	if (access & ACCESS_EXEC && policy->root_flags & CORDON_ROOT_EXEC_ALLOW) {
+		rule = decide_exec_listed(root_probe(at, 0, tag, CORDON_ROOT_EXEC_ALLOW));
+		if (!decide_allows(rule))
+			return rule;
+	}
+	return CORDON_RULE_NONE;
 }
 
 /* May a descriptor, wherever it was opened, be used so? The body of the hooks below, which name the operation. */
@@ -769,16 +731,9 @@ static __always_inline int judge_descriptor(struct fctx *f, struct file *file, _
 					    struct detail *d)
 {
 	struct dentry *dentry = file->f_path.dentry;
-	struct judge_question q = {
-		.dentry = dentry,
-		.mnt = file->f_path.mnt,
-		.fence_id = f->fence->id,
-		.tag = f->tag,
-		.root_flags = f->policy->root_flags,
-		.access = access,
-	};
 
-	d->rule = judge_slow(&q);
+	d->rule = judge_slow(number_of(dentry), mount_of(number_of(file->f_path.mnt)), f->fence->id,
+			     f->tag, access);
 	if (d->rule == CORDON_RULE_NONE) {
 		overlay_note(f, dentry->d_sb);
 		return 0;
@@ -827,16 +782,9 @@ static __always_inline bool found_begin(const struct task_struct *task, struct f
 static __always_inline __u32 found_judge(const struct fctx *f, const struct file *file,
 					 __u32 access)
 {
-	struct judge_question q = {
-		.dentry = BPF_CORE_READ(file, f_path.dentry),
-		.mnt = BPF_CORE_READ(file, f_path.mnt),
-		.fence_id = f->fence->id,
-		.tag = f->tag,
-		.root_flags = f->policy->root_flags,
-		.access = access,
-	};
-
-	return judge_slow(&q);
+	return judge_slow((__u64)BPF_CORE_READ(file, f_path.dentry),
+			  mount_of((__u64)BPF_CORE_READ(file, f_path.mnt)), f->fence->id, f->tag,
+			  access);
 }
 
 SEC("iter/task_file")

@@ -127,7 +127,7 @@ int FENCE_HOOK(guard_setscheduler, struct task_struct *target, int ret)
 
 SEC("lsm/task_setrlimit")
 int FENCE_HOOK(guard_setrlimit, struct task_struct *target, unsigned int resource, void *limit,
-	     int ret)
+	       int ret)
 {
 	return guard_control(ret, target);
 }
@@ -145,7 +145,7 @@ int FENCE_HOOK(guard_setrlimit, struct task_struct *target, unsigned int resourc
  */
 SEC("lsm/capable")
 int FENCE_HOOK(guard_capable, const struct cred *cred, struct user_namespace *ns, int cap,
-	     unsigned int opts, int ret)
+	       unsigned int opts, int ret)
 {
 	FENCE_ENTER_HOOK(f, ret);
 	struct task_struct *task = bpf_get_current_task_btf();
@@ -240,8 +240,8 @@ int FENCE_HOOK(guard_key, void *key, const struct cred *cred, int need, int ret)
 
 /* Of anonymous inodes only userfaultfd(2)'s are denied: they stop the kernel in the midst of its work. */
 SEC("lsm/inode_init_security_anon")
-int FENCE_HOOK(guard_anon, struct inode *inode, const struct qstr *name, const struct inode *context,
-	     int ret)
+int FENCE_HOOK(guard_anon, struct inode *inode, const struct qstr *name,
+	       const struct inode *context, int ret)
 {
 	__u64 n = 0;
 

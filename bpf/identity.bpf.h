@@ -132,38 +132,39 @@ enum fence_answer {
 	BROKEN,	  /* in a fence that cannot be asked: deny */
 };
 
-/* A process with storage of BPF programs, in which the helper finds no mark. */
-static noinline enum fence_answer fence_of_unfound(struct fctx *f)
+/* The mark of the current process, which has storage of BPF programs, in which the helper finds none. */
+noinline __u64 mark_unfound(void)
 {
 	struct task_struct *task = (void *)bpf_get_current_task(), *leader;
 	__u64 mark;
 
 	leader = BPF_CORE_READ(task, group_leader);
 	mark = task_mark_search((__u64)leader);
-	f->task = NULL;
-	if (mark == MARK_NONE)
-		return UNFENCED;
-	if (mark == MARK_UNKNOWN) {
-		if (cgroup_slot(BPF_CORE_READ(leader, cgroups, dfl_cgrp)) < 0)
-			return UNFENCED;
-		branch_barrier();
-		return BROKEN;
-	}
-	if (fence_load(f, mark_slot(mark), mark_fence_id(mark)))
-		return FENCED;
-	branch_barrier();
-	return BROKEN;
+	if (mark == MARK_UNKNOWN && cgroup_slot(BPF_CORE_READ(leader, cgroups, dfl_cgrp)) < 0)
+		mark = MARK_NONE;
+	return mark;
 }
 
-/* The fence of the process that a leader leads. */
+/* The fence of the process that a leader leads. MARK_UNKNOWN is a mark that no fence has. */
 static __always_inline enum fence_answer fence_of_leader(struct task_struct *leader, struct fctx *f)
 {
 	struct cordon_task *task = bpf_task_storage_get(&cordon_tasks, leader, 0, 0);
+	__u64 fence_id;
+	__u32 slot;
 
-	if (!task)
-		return fence_of_unfound(f);
 	f->task = task;
-	if (fence_load(f, task->slot, task->fence_id))
+	if (task) {
+		slot = task->slot;
+		fence_id = task->fence_id;
+	} else {
+		__u64 mark = mark_unfound();
+
+		if (mark == MARK_NONE)
+			return UNFENCED;
+		slot = mark_slot(mark);
+		fence_id = mark_fence_id(mark);
+	}
+	if (fence_load(f, slot, fence_id))
 		return FENCED;
 	branch_barrier();
 	return BROKEN;

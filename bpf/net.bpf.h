@@ -43,26 +43,6 @@ static const bool cordon_degraded = false;
  * Class and rule of an address. Global, so that the many branches are verified once and not in each caller; they take
  * numbers, because what lies in the caller's stack newer verifiers follow once more for each call.
  */
-struct address_words {
-	__u64 hi, lo;
-};
-
-static __always_inline void addr_from_words(struct cordon_addr *a, __u64 hi, __u64 lo, bool v6)
-{
-	struct address_words words = { hi, lo };
-
-	a->v6 = v6;
-	__builtin_memcpy(a->b, &words, sizeof(a->b));
-}
-
-static __always_inline struct address_words addr_words(const struct cordon_addr *a)
-{
-	struct address_words words;
-
-	__builtin_memcpy(&words, a->b, sizeof(words));
-	return words;
-}
-
 noinline int address_class(__u64 hi, __u64 lo, __u32 v6)
 {
 	struct cordon_addr a = {};
@@ -178,7 +158,7 @@ int FENCE_HOOK(net_socket_create, int family, int type, int protocol, int kern, 
  * Was the socket made in the fence's cgroup? The kernel notes the cgroup of its maker; storage of our own cannot be
  * read by fmod_ret programs.
  */
-static noinline bool socket_own(const struct fctx *f, struct sock *sk)
+static __always_inline bool socket_own(const struct fctx *f, struct sock *sk)
 {
 	struct cgroup *cgroup = BPF_CORE_READ(sk, sk_cgrp_data.cgroup);
 
@@ -676,6 +656,17 @@ static __always_inline bool packet_of_kernel(struct __sk_buff *skb)
 	return sk && (sk->protocol == PROTO_ICMP || sk->protocol == PROTO_ICMPV6);
 }
 
+/* The end of what is no yes. Of packets both addresses are reported, more than settle() has numbers for. */
+static __always_inline int packet_answer(const struct fctx *f, const struct detail *d)
+{
+	if (settle_detail(d, detail_what(f, d, CORDON_TYPE_NET))) {
+		branch_barrier();
+		return CGROUP_DENY;
+	}
+	branch_barrier();
+	return CGROUP_ALLOW;
+}
+
 SEC("cgroup_skb/egress")
 int net_egress(struct __sk_buff *skb)
 {
@@ -700,7 +691,7 @@ int net_egress(struct __sk_buff *skb)
 	}
 	if (decide_allows(d.rule))
 		return CGROUP_ALLOW;
-	return cgroup_answer(&f, &d);
+	return packet_answer(&f, &d);
 }
 
 #endif

@@ -89,7 +89,7 @@ int net_ingress(struct __sk_buff *skb)
 		d.rule = CORDON_RULE_NET_LISTEN_OK;
 	if (decide_allows(d.rule))
 		return CGROUP_ALLOW;
-	return cgroup_answer(&f, &d);
+	return packet_answer(&f, &d);
 }
 
 /* --- whom a socket is told that it speaks with --------------------------------------------------------------- */
