@@ -281,6 +281,7 @@ void cli_print_man(FILE *out)
 		man_sentence(out, exit_codes[i].meaning);
 		fputs(".\n", out);
 	}
+	fprintf(out, ".SH \"SEE ALSO\"\n.BR cordon\\-gateway (8)\n");
 }
 
 /* --- completion ---------------------------------------------------------------------------- */
