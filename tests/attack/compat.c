@@ -148,6 +148,7 @@ static int run(const char *what, const char *a, const char *b)
 }
 
 /* The stack as exec leaves it: argc, then argv. */
+_Noreturn void begin(unsigned long *stack);
 __attribute__((used)) _Noreturn void begin(unsigned long *stack)
 {
 	const char **argv = (const char **)(stack + 1);
