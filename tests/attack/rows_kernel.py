@@ -25,16 +25,12 @@ BEFORE = {}
 
 
 def knob_prep(path):
-    """Puts back what it was at first."""
+    """Notes what it is."""
     def prep(arena, a):
         where = a.fill(path)
-        if not os.path.exists(where):
-            return
-        with open(where) as f:
-            now = f.read()
-        if where in BEFORE and now != BEFORE[where]:
-            arena.write(where, BEFORE[where].partition("[")[2].partition("]")[0] or BEFORE[where])  # a choice of words
-        BEFORE.setdefault(where, now)
+        if os.path.exists(where):
+            with open(where) as f:
+                BEFORE[where] = f.read()
     return prep
 
 
@@ -47,12 +43,16 @@ def turn(path, value):
 
 
 def turned(path):
+    """Was it turned? Turns it back at once: a frozen cgroup would keep whom later rows put there."""
     def effect(arena, a, r):
         where = a.fill(path)
         if where not in BEFORE:
             return False
         with open(where) as f:
-            return f.read() != BEFORE[where]
+            changed = f.read() != BEFORE[where]
+        if changed:
+            arena.write(where, BEFORE[where].partition("[")[2].partition("]")[0] or BEFORE[where])  # a choice of words
+        return changed
     return effect
 
 
