@@ -71,6 +71,17 @@ static struct model model_embedded(const struct model *m, int at, bool inverted)
 	return four;
 }
 
+/* The IPv4 address behind a NAT64 prefix of so many bits; bits 64 to 71 are left out (RFC 6052, 2.2). */
+static struct model model_nat64(const struct model *m, int prefix)
+{
+	struct model four = { .four = true };
+
+	for (int i = 0, at = prefix; i < 32; at++)
+		if (at < 64 || at > 71)
+			four.bits[i++] = m->bits[at];
+	return four;
+}
+
 static bool model_metadata(const struct model *m)
 {
 	static const struct {
@@ -92,6 +103,11 @@ static bool model_metadata(const struct model *m)
 	for (size_t i = 0; i < sizeof(forms) / sizeof(*forms); i++) {
 		four = model_embedded(m, forms[i].at, forms[i].inverted);
 		if (model_in(m, forms[i].prefix) && model_in(&four, "169.254.0.0/16"))
+			return true;
+	}
+	for (int prefix = 48; prefix <= 64; prefix += 8) {
+		four = model_nat64(m, prefix);
+		if (model_in(m, "64:ff9b:1::/48") && model_in(&four, "169.254.0.0/16"))
 			return true;
 	}
 	/* ISATAP: 000000ug00000000 5efe, then the address. */
@@ -197,7 +213,12 @@ static void bend(struct input *in)
 		memcpy(in->bytes + (in->family & 1 ? 0 : 12), four, 4);
 	if (in->flags & 2)
 		memcpy(in->bytes, heads[in->pick / 8 % 11], 12);
-	if (in->flags & 4) {
+	if (in->flags & 4 && in->pick & 0x80) {
+		memcpy(in->bytes, heads[4], 6);
+		for (int i = 0, at = 6 + in->pick / 8 % 4; i < 4; at++)
+			if (at != 8)
+				in->bytes[at] = four[i++];
+	} else if (in->flags & 4) {
 		in->bytes[0] = 0x20, in->bytes[1] = 2;
 		memcpy(in->bytes + 2, four, 4);
 	}

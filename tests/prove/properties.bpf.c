@@ -45,6 +45,15 @@ static inline __attribute__((always_inline)) int zero(const __u8 *b, int from, i
 	return !all;
 }
 
+/* NAT64 in 64:ff9b:1::/48 by a prefix of 48, 56 or 64 bits; byte 8 is none of the address (RFC 6052, 2.2). */
+static inline __attribute__((always_inline)) int is_meta_nat64(const __u8 *b)
+{
+	__u8 by56[2] = { b[7], b[9] };
+
+	return begins(b, 0x00, 0x64, 0xff, 0x9b) && begins(b + 2, 0xff, 0x9b, 0, 1) &&
+	       (is_meta4(b + 6) || is_meta4(by56) || is_meta4(b + 9));
+}
+
 /* Is 16 bytes of an IPv6 address the metadata service: the list of docs/threat-model.md, entry by entry. */
 static inline __attribute__((always_inline)) int is_meta6(const __u8 *b)
 {
@@ -55,8 +64,9 @@ static inline __attribute__((always_inline)) int is_meta6(const __u8 *b)
 	       (embeds && zero(b, 0, 12)) ||				       /* ::a.b.c.d */
 	       (embeds && zero(b, 0, 10) && b[10] == 0xff && b[11] == 0xff) || /* mapped */
 	       (embeds && zero(b, 0, 8) && b[8] == 0xff && b[9] == 0xff &&
-		zero(b, 10, 12)) ||				      /* translated */
-	       (embeds && begins(b, 0x00, 0x64, 0xff, 0x9b)) ||	      /* NAT64, both prefixes */
+		zero(b, 10, 12)) ||				/* translated */
+	       (embeds && begins(b, 0x00, 0x64, 0xff, 0x9b)) || /* NAT64, both prefixes */
+	       is_meta_nat64(b) ||
 	       (b[0] == 0x20 && b[1] == 0x02 && is_meta4(b + 2)) ||   /* 6to4 */
 	       (begins(b, 0x20, 0x01, 0, 0) && is_meta4(inverted)) || /* Teredo */
 	       (embeds && (b[8] & 0xfc) == 0 && b[9] == 0 && b[10] == 0x5e &&
