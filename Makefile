@@ -247,6 +247,11 @@ prove: deps ## what is proved rather than tested: tests/prove/*
 	$(Q)$(MAKE) --no-print-directory $(O)/tests/properties.o $(O)/tests/image $(O)/fuzz/fuzz_decide
 	$(Q)tests/prove/run
 
+.PHONY: mutate
+mutate: deps ## removes lines of enforcement, one by one, and sees that a test notices; an hour: tests/mutate/run
+	$(Q)$(MAKE) --no-print-directory -j2 tests
+	$(Q)tests/mutate/run
+
 .PHONY: lint
 lint: deps all ## clang-format, clang-tidy, cppcheck, shellcheck, layers
 	$(Q)tests/lint/run
