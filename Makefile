@@ -296,8 +296,10 @@ install: all ## install below PREFIX (/usr), with DESTDIR
 	$(O)/cordon --print-completion bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/cordon
 	$(O)/cordon --print-completion zsh > $(DESTDIR)$(PREFIX)/share/zsh/vendor-completions/_cordon
 	$(O)/cordon --print-completion fish > $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/cordon.fish
-	sed 's|/usr/sbin/|$(SBINDIR)/|' packaging/cordon-gateway.service > $(DESTDIR)$(UNITDIR)/cordon-gateway.service
-	chmod 644 $(DESTDIR)$(UNITDIR)/cordon-gateway.service
+	for unit in cordon-gateway cordon-load; do \
+		sed 's|/usr/sbin/|$(SBINDIR)/|; s|/usr/bin/|$(BINDIR)/|' packaging/$$unit.service > $(DESTDIR)$(UNITDIR)/$$unit.service || exit 1; \
+		chmod 644 $(DESTDIR)$(UNITDIR)/$$unit.service; \
+	done
 	install -D -m 644 packaging/cordon.tmpfiles $(DESTDIR)$(PREFIX)/lib/tmpfiles.d/cordon.conf
 	install -D -m 644 packaging/cordon.sysusers $(DESTDIR)$(PREFIX)/lib/sysusers.d/cordon.conf
 	install -d $(DESTDIR)$(DATADIR)/policies

@@ -17,21 +17,23 @@ static const char default_policy[] = "cordon: 1\n"
 				     "name: default\n"
 				     "env: {pass: [PATH, HOME, LANG, TERM]}\n";
 
-static int setup_host(struct setup *setup, bool degraded, struct error *error)
+int setup_host(struct host_report *ret_report, bool degraded, bool *ret_degraded,
+	       struct error *error)
 {
 	int err;
 
 	if (geteuid())
 		return error_set(error, EPERM,
 				 "must be root: a fence takes CAP_SYS_ADMIN and CAP_BPF; use sudo");
-	host_probe(&setup->report);
-	err = host_report_refuse(&setup->report, error);
+	host_probe(ret_report);
+	*ret_degraded = false;
+	err = host_report_refuse(ret_report, error);
 	if (!err)
 		return 0;
-	if (setup->report.lost & HOST_NEED_NETWORK || !degraded)
+	if (ret_report->lost & HOST_NEED_NETWORK || !degraded)
 		return err;
 	error->text[0] = '\0';
-	setup->degraded = setup->report.lost & HOST_NEED_FILES;
+	*ret_degraded = ret_report->lost & HOST_NEED_FILES;
 	return 0;
 }
 
@@ -167,7 +169,7 @@ int setup_prepare(struct setup *setup, const struct setup_options *options, stru
 	if (!err)
 		err = identity_check("subject", options->subject, error);
 	if (!err)
-		err = setup_host(setup, options->degraded, error);
+		err = setup_host(&setup->report, options->degraded, &setup->degraded, error);
 	if (!err)
 		err = setup_policy(setup, options, error);
 	if (err)

@@ -21,6 +21,13 @@ struct setup_options {
 	bool degraded;
 };
 
+/*
+ * Root, and a host that can enforce; or, with degraded, one that can hold the network at least: then *ret_degraded says
+ * that nothing else will be. -EPERM, -ENOTSUP.
+ */
+int setup_host(struct host_report *ret_report, bool degraded, bool *ret_degraded,
+	       struct error *error);
+
 /* Rows for a verb whose options struct holds a setup_options; at(member) is the offset in that struct. */
 #define SETUP_OPTIONS(at)                                                                            \
 	{ 'p',	      "policy", CLI_STRING,                                                          \

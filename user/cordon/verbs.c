@@ -13,6 +13,8 @@ extern const struct cli_verb cli_verb_timeline;
 extern const struct cli_verb cli_verb_check;
 extern const struct cli_verb cli_verb_verify;
 extern const struct cli_verb cli_verb_doctor;
+extern const struct cli_verb cli_verb_load;
+extern const struct cli_verb cli_verb_unload;
 extern const struct cli_verb cli_verb_approvals;
 extern const struct cli_verb cli_verb_grants;
 extern const struct cli_verb cli_verb_ledger;
@@ -25,6 +27,8 @@ const struct cli_verb *const cli_verbs[] = {
 	&cli_verb_check,
 	&cli_verb_verify,
 	&cli_verb_doctor,
+	&cli_verb_load,
+	&cli_verb_unload,
 	&cli_verb_approvals,
 	&cli_verb_grants,
 	&cli_verb_ledger,

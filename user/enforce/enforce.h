@@ -3,7 +3,7 @@
  * Enforcement: the kernel programs of this node, and fences. The only part that includes the skeleton or libbpf.
  *
  * Everything is pinned below one bpffs folder and so outlives the process: programs are loaded by the first fence
- * and dropped with the last. /run/cordon/lock is held while any of it changes; each fence has a file there that its
+ * and dropped with the last, unless they are kept. /run/cordon/lock is held while any of it changes; each fence has a file there that its
  * owner keeps locked, so that a later `cordon` can tell a fence whose owner died.
  *
  * Functions return 0 or -errno and say the cause and the remedy in *error. Not for several threads.
@@ -37,8 +37,17 @@ struct enforce; /* the node's enforcement, opened */
 int enforce_open(const struct host_report *report, bool degraded, struct enforce **ret_enforce,
 		 struct error *error);
 
-/* Drops the programs when no fence is left on the node; closes. Takes NULL. */
+/* Drops the programs when no fence is left on the node and nobody asked to keep them; closes. Takes NULL. */
 void enforce_close(struct enforce *enforce);
+
+/*
+ * Loads what enforce_open() would, and keeps it while no fence lives, so that the first fence need not wait for the
+ * verifier. A set of another build that is loaded later in its place is kept, too. Undone by enforce_unload().
+ */
+int enforce_keep(const struct host_report *report, bool degraded, struct error *error);
+
+/* Drops the programs, or has the last of the *ret_alive fences that live drop them. Nothing loaded is no error. */
+int enforce_unload(unsigned int *ret_alive, struct error *error);
 
 /* How the programs are attached: "lsm", "fmod_ret" or "cgroup only". */
 const char *enforce_attach_type(const struct enforce *enforce);

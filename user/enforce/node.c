@@ -2,7 +2,7 @@
 /*
  * The enforcement of a node: its lock, its pins, and the slots of fences whose owner died. Root. A half-made set of
  * pins (no cordon_meta) is removed; a set of another build is replaced when no fence lives on it and refused
- * otherwise. Nothing here lifts enforcement from a task that may still run: a dead owner's own cgroup is killed
+ * otherwise. A set that is kept stays when its last fence ends. Nothing here lifts enforcement from a task that may still run: a dead owner's own cgroup is killed
  * before its slot is freed, a cgroup that was attached keeps its fence until it is empty.
  */
 #include <bpf/bpf.h>
@@ -20,6 +20,9 @@
 #include "enforce/object.h"
 
 enum { PINS_MAX = 512 }; /* links in one directory whose release may be left to others */
+
+/* The map cordon_meta once more: while this pin is there, what is loaded outlives the last fence. */
+#define KEPT_PIN ENFORCE_PIN_DIR "/kept"
 
 int enforce_lock(struct error *error)
 {
@@ -293,8 +296,23 @@ static unsigned int node_reclaim(struct enforce *enforce)
 	return alive;
 }
 
+static bool node_kept(void)
+{
+	return !access(KEPT_PIN, F_OK);
+}
+
+static int node_keep(struct error *error)
+{
+	_cleanup_close_ int meta_fd = pin_open("", "cordon_meta");
+
+	if (meta_fd < 0 || (bpf_obj_pin(meta_fd, KEPT_PIN) && errno != EEXIST))
+		return error_set(error, errno, "cannot pin " KEPT_PIN ": %s", strerror(errno));
+	return 0;
+}
+
 static int node_load(struct enforce *enforce, const struct enforce_meta *meta, struct error *error)
 {
+	bool kept = node_kept();
 	int err;
 
 	pins_remove(ENFORCE_PIN_DIR, true);
@@ -309,6 +327,8 @@ static int node_load(struct enforce *enforce, const struct enforce_meta *meta, s
 		if (err)
 			error_set(error, -err, "cannot open what was pinned: %s", strerror(-err));
 	}
+	if (!err && kept)
+		err = node_keep(error);
 	if (err)
 		pins_remove(ENFORCE_PIN_DIR, true);
 	return err;
@@ -337,8 +357,9 @@ static int node_open_locked(struct enforce *enforce, const struct enforce_meta *
 	return node_load(enforce, want, error);
 }
 
-int enforce_open(const struct host_report *report, bool degraded, struct enforce **ret_enforce,
-		 struct error *error)
+/* With the lock held. */
+static int enforce_open_locked(const struct host_report *report, bool degraded,
+			       struct enforce **ret_enforce, struct error *error)
 {
 	struct enforce_meta want = {
 		.abi = CORDON_ABI_VERSION,
@@ -346,13 +367,9 @@ int enforce_open(const struct host_report *report, bool degraded, struct enforce
 		.fmod_ret = !degraded && report->use_fmod_ret,
 		.build = object_build(),
 	};
-	_cleanup_close_ int lock = enforce_lock(error);
-	struct enforce *enforce;
+	struct enforce *enforce = calloc(1, sizeof(*enforce));
 	int err;
 
-	if (lock < 0)
-		return lock;
-	enforce = calloc(1, sizeof(*enforce));
 	if (!enforce)
 		return error_set(error, ENOMEM, "out of memory");
 	memset(enforce->map, 0xff, sizeof(enforce->map));
@@ -367,6 +384,49 @@ int enforce_open(const struct host_report *report, bool degraded, struct enforce
 	return 0;
 }
 
+int enforce_open(const struct host_report *report, bool degraded, struct enforce **ret_enforce,
+		 struct error *error)
+{
+	_cleanup_close_ int lock = enforce_lock(error);
+
+	return lock < 0 ? lock : enforce_open_locked(report, degraded, ret_enforce, error);
+}
+
+int enforce_keep(const struct host_report *report, bool degraded, struct error *error)
+{
+	_cleanup_close_ int lock = enforce_lock(error);
+	struct enforce *enforce = NULL;
+	int err;
+
+	if (lock < 0)
+		return lock;
+	err = enforce_open_locked(report, degraded, &enforce, error);
+	if (err)
+		return err;
+	err = node_keep(error);
+	node_close(enforce);
+	free(enforce);
+	return err;
+}
+
+int enforce_unload(unsigned int *ret_alive, struct error *error)
+{
+	struct enforce enforce = { .state = NULL };
+	_cleanup_close_ int lock = enforce_lock(error);
+
+	if (lock < 0)
+		return lock;
+	if (unlink(KEPT_PIN) && errno != ENOENT)
+		return error_set(error, errno, "cannot remove " KEPT_PIN ": %s", strerror(errno));
+	memset(enforce.map, 0xff, sizeof(enforce.map));
+	memset(enforce.prog, 0xff, sizeof(enforce.prog));
+	*ret_alive = node_open_pins(&enforce) ? 0 : node_reclaim(&enforce);
+	node_close(&enforce);
+	if (!*ret_alive)
+		pins_remove(ENFORCE_PIN_DIR, true);
+	return 0;
+}
+
 void enforce_close(struct enforce *enforce)
 {
 	_cleanup_close_ int lock = -1;
@@ -374,7 +434,7 @@ void enforce_close(struct enforce *enforce)
 	if (!enforce)
 		return;
 	lock = enforce_lock(NULL);
-	if (lock >= 0 && !node_reclaim(enforce))
+	if (lock >= 0 && !node_reclaim(enforce) && !node_kept())
 		pins_remove(ENFORCE_PIN_DIR, true);
 	else if (lock >= 0)
 		enforce_demand_drop(enforce);
