@@ -18,7 +18,7 @@ enum { STORAGE_ELEMS_MAX = 16 };
  * The searches are global functions: verified once, not at each of their calls. They take and return plain numbers;
  * what lies in the caller's stack, newer verifiers follow through every call.
  */
-enum { MARK_SLOT_BITS = 8 };
+enum { MARK_SLOT_BITS = 14 };
 
 _Static_assert(CORDON_FENCES_MAX <= 1 << MARK_SLOT_BITS, "a mark fits into a number");
 
@@ -44,7 +44,7 @@ static __always_inline __u32 mark_slot(__u64 mark)
  * bpf_task_storage_get() may fail for a task that has the mark: up to 6.1, and for tracing programs later still, it
  * gives up when this CPU is inside another storage operation. That must not make a fenced task look free, so the
  * list that it would have searched is searched by hand. Returns the mark as one number (fence ids are times in
- * microseconds, far below 2^56), MARK_NONE, or MARK_UNKNOWN when it cannot be told.
+ * microseconds since 2020, below 2^50 until 2055), MARK_NONE, or MARK_UNKNOWN when it cannot be told.
  */
 struct mark_walk {
 	struct hlist_node *node;

@@ -15,7 +15,10 @@
 #define CORDON_ABI_VERSION 3
 
 /* Ceilings; docs/limits.md says what happens at each. */
-#define CORDON_FENCES_MAX 256  /* fences at a time on one node */
+#define CORDON_FENCES_MAX \
+	16384 /* fences at a time on one node, where the maps were made for so many */
+#define CORDON_FENCES_ROOM \
+	1024 /* for so many they are made, unless `cordon load --fences` says another number */
 #define CORDON_ROOTS_MAX 65536 /* file roots of all fences together */
 #define CORDON_NETS_MAX 65536  /* network prefixes of all fences together */
 #define CORDON_PORTS_PER_NET 8 /* protocol/port ranges that share one prefix */

@@ -17,6 +17,7 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
+#include "cordon/abi.h"
 #include "identity/wire.h"
 
 static const __u64 key[2] = { 0x0706050403020100ULL, 0x0f0e0d0c0b0a0908ULL };
@@ -210,7 +211,7 @@ static void test_foreign_owner(void **state)
 		.magic = IDENTITY_MAGIC,
 		.version = IDENTITY_VERSION,
 		.size_low = (uint16_t)sizeof(struct identity),
-		.slot = 255,
+		.slot = CORDON_FENCES_MAX - 1,
 		.identity = { .fence_id = 9 },
 	};
 	struct identity_message m = good;
@@ -226,7 +227,7 @@ static void test_foreign_owner(void **state)
 	m.size_low++;
 	assert_false(believed(&m));
 	m = good;
-	m.slot = 256;
+	m.slot = CORDON_FENCES_MAX;
 	assert_false(believed(&m));
 	m = good;
 	m.identity.n_scopes = IDENTITY_SCOPES_MAX + 1;

@@ -14,6 +14,7 @@
 
 #include <cmocka.h>
 
+#include "cordon/abi.h"
 #include "enforce/object.h"
 
 static int prepare(struct object *object, bool cgroup_only, bool all_types)
@@ -26,7 +27,7 @@ static int prepare(struct object *object, bool cgroup_only, bool all_types)
 	err = object_open(cgroup_only, object, &error);
 	unsetenv("CORDON_ALL_TYPES");
 	if (!err)
-		err = object_prepare(object, &error);
+		err = object_prepare(object, CORDON_FENCES_ROOM, &error);
 	if (err)
 		print_message("%s\n", error.text);
 	return err;

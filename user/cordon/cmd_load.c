@@ -12,11 +12,16 @@
 
 struct load_options {
 	bool degraded;
+	unsigned int fences;
 };
 
 static const struct cli_option load_option_rows[] = {
 	{ 0, "degraded", CLI_FLAG, offsetof(struct load_options, degraded), NULL,
 	  "load the network part alone where the rest cannot be enforced", 0, 0, NULL },
+	{ 0, "fences", CLI_UINT, offsetof(struct load_options, fences), "N",
+	  "make room for so many fences at a time, one of which a self-test needs; without it "
+	  "there is room for 1,024",
+	  2, CORDON_FENCES_MAX, NULL },
 	{ 0, NULL, CLI_FLAG, 0, NULL, NULL, 0, 0, NULL },
 };
 
@@ -43,7 +48,7 @@ static int cmd_load(const void *options_, int argc, char **argv)
 	(void)argc, (void)argv;
 	err = setup_host(&report, options->degraded, &degraded, &error);
 	if (!err)
-		err = enforce_keep(&report, degraded, &error);
+		err = enforce_keep(&report, degraded, options->fences, &error);
 	return err ? load_fail(err, &error) : EXIT_OK;
 }
 
@@ -69,17 +74,19 @@ const struct cli_verb cli_verb_load = {
 	.summary = "load the programs of this host ahead of its first fence, and keep them",
 	.arguments = "",
 	.text = "Most of the time that the first cordon run takes, the kernel's verifier does: it "
-		"reads "
-		"every program before it is attached. After load, fences begin in some "
-		"milliseconds, and the programs stay when the last fence ends, until unload or the "
-		"next boot. "
-		"At boot, the unit cordon-load.service does this.\n"
+		"reads every program "
+		"before it is attached. After load, fences begin in some milliseconds, and the "
+		"programs stay when "
+		"the last fence ends, until unload or the next boot. At boot, the unit "
+		"cordon-load.service does this.\n"
 		"\n"
 		"Nothing is fenced by it: processes outside fences leave each program after one "
 		"test. Each fence "
-		"proves by its own self-test that what was loaded is in effect. Where a set is "
-		"loaded "
-		"already, it is kept. Exits with 4 where this host cannot enforce.",
+		"proves by its own self-test that what was loaded is in effect. What is loaded "
+		"already is kept as it is; "
+		"--fences with another number than it has room for replaces it, if no fence lives. "
+		"Exits with 4 where "
+		"this host cannot enforce.",
 	.options = load_option_rows,
 	.options_size = sizeof(struct load_options),
 	.min_args = 0,

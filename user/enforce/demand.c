@@ -68,7 +68,7 @@ static unsigned int node_needs(const struct enforce *enforce)
 {
 	unsigned int needs = 0;
 
-	for (uint32_t slot = 0; slot < CORDON_FENCES_MAX; slot++) {
+	for (uint32_t slot = 0; slot < enforce->meta.fences; slot++) {
 		struct cordon_policy policy = { 0 };
 		struct cordon_fence fence;
 		uint32_t tag;

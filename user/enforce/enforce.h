@@ -42,9 +42,11 @@ void enforce_close(struct enforce *enforce);
 
 /*
  * Loads what enforce_open() would, and keeps it while no fence lives, so that the first fence need not wait for the
- * verifier. A set of another build that is loaded later in its place is kept, too. Undone by enforce_unload().
+ * verifier. A set of another build that is loaded later in its place is kept, too. fences: how many there shall be room
+ * for, 0: as many as there is, or CORDON_FENCES_ROOM; -EBUSY when fences live in less. Undone by enforce_unload().
  */
-int enforce_keep(const struct host_report *report, bool degraded, struct error *error);
+int enforce_keep(const struct host_report *report, bool degraded, uint32_t fences,
+		 struct error *error);
 
 /* Drops the programs, or has the last of the *ret_alive fences that live drop them. Nothing loaded is no error. */
 int enforce_unload(unsigned int *ret_alive, struct error *error);

@@ -33,6 +33,9 @@ static int map_set(struct enforce_fence *fence, enum enforce_map map, const void
 	return error_set(error, errno, "cannot write a BPF map: %s", strerror(errno));
 }
 
+/* The second from which ids of fences count, that of 2020: a mark holds 50 bits of them (bpf/identity.bpf.h). */
+#define FENCE_EPOCH 1577836800LL
+
 /* A free slot, and an id that no fence on this node ever had: the time in microseconds. */
 static int slot_take(struct enforce_fence *fence, struct error *error)
 {
@@ -40,13 +43,12 @@ static int slot_take(struct enforce_fence *fence, struct error *error)
 	bool have_slot = false;
 
 	clock_gettime(CLOCK_REALTIME, &now);
+	if (now.tv_sec > FENCE_EPOCH) /* not on a host whose clock was never set */
+		now.tv_sec -= FENCE_EPOCH;
 	fence->info.id = now.tv_sec * 1000000ULL + now.tv_nsec / 1000;
-	for (uint32_t slot = 0; slot < CORDON_FENCES_MAX; slot++) {
+	for (uint32_t slot = 0; slot < fence->enforce->meta.fences; slot++) {
 		struct cordon_fence other;
 
-		if (bpf_map_lookup_elem(fence->enforce->map[ENFORCE_MAP_fences], &slot, &other) &&
-		    errno == ENOENT)
-			break; /* a test made the map smaller */
 		if (bpf_map_lookup_elem(fence->enforce->map[ENFORCE_MAP_fences], &slot, &other))
 			return error_set(error, errno, "cannot read a BPF map: %s",
 					 strerror(errno));
@@ -60,10 +62,12 @@ static int slot_take(struct enforce_fence *fence, struct error *error)
 			have_slot = true;
 		}
 	}
-	return have_slot ? 0
-			 : error_set(error, ENOSPC,
-				     "all fences of this node are in use (at most %d); end one",
-				     CORDON_FENCES_MAX);
+	return have_slot
+		       ? 0
+		       : error_set(error, ENOSPC,
+				   "all %u fences of this node are in use; end one, or end all and "
+				   "make more room: cordon load --fences N, up to %d",
+				   fence->enforce->meta.fences, CORDON_FENCES_MAX);
 }
 
 /* The file in /run/cordon that says whose the fence is; locked for as long as this process lives. */

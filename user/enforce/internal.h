@@ -26,15 +26,15 @@ struct enforce_meta {
 	uint32_t abi;
 	uint32_t degraded;
 	uint32_t fmod_ret;
-	uint32_t pad;
-	uint64_t build; /* digest of the object */
+	uint32_t fences; /* that there is room for in the maps */
+	uint64_t build;	 /* digest of the object */
 };
 
 struct enforce {
 	int map[ENFORCE_MAP_COUNT];
 	int prog[ENFORCE_PROG_COUNT];
 	struct enforce_meta meta;
-	struct cordon_state *state; /* CORDON_FENCES_MAX, mapped */
+	struct cordon_state *state; /* of each slot, mapped */
 };
 
 struct enforce_fence {

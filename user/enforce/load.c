@@ -347,7 +347,7 @@ static int load_here(const struct enforce_meta *meta, struct error *error)
 	if (!err)
 		err = choose(&object, meta, error);
 	if (!err)
-		err = object_prepare(&object, error);
+		err = object_prepare(&object, meta->fences, error);
 	if (!err)
 		err = pin_maps(&object, error);
 	if (!err)

@@ -152,7 +152,7 @@ static int node_open_pins(struct enforce *enforce)
 			return -ENOENT;
 	}
 	enforce->state =
-		mmap(NULL, CORDON_FENCES_MAX * sizeof(*enforce->state), PROT_READ | PROT_WRITE,
+		mmap(NULL, enforce->meta.fences * sizeof(*enforce->state), PROT_READ | PROT_WRITE,
 		     MAP_SHARED, enforce->map[ENFORCE_MAP_state], 0);
 	return enforce->state == MAP_FAILED ? -errno : 0;
 }
@@ -166,7 +166,7 @@ static void node_close(struct enforce *enforce)
 		if (enforce->prog[i] >= 0)
 			close(enforce->prog[i]);
 	if (enforce->state && enforce->state != MAP_FAILED)
-		munmap(enforce->state, CORDON_FENCES_MAX * sizeof(*enforce->state));
+		munmap(enforce->state, enforce->meta.fences * sizeof(*enforce->state));
 	memset(enforce->map, 0xff, sizeof(enforce->map));
 	memset(enforce->prog, 0xff, sizeof(enforce->prog));
 	enforce->state = NULL;
@@ -282,7 +282,7 @@ static unsigned int node_reclaim(struct enforce *enforce)
 {
 	unsigned int alive = 0;
 
-	for (uint32_t slot = 0; slot < CORDON_FENCES_MAX; slot++) {
+	for (uint32_t slot = 0; slot < enforce->meta.fences; slot++) {
 		struct cordon_fence fence;
 
 		if (bpf_map_lookup_elem(enforce->map[ENFORCE_MAP_fences], &slot, &fence) ||
@@ -312,16 +312,20 @@ static int node_keep(struct error *error)
 
 static int node_load(struct enforce *enforce, const struct enforce_meta *meta, struct error *error)
 {
+	struct enforce_meta set = *meta;
 	bool kept = node_kept();
 	int err;
 
+	if (!set.fences)
+		set.fences =
+			kept && enforce->meta.fences ? enforce->meta.fences : CORDON_FENCES_ROOM;
 	pins_remove(ENFORCE_PIN_DIR, true);
 	if (mkdir(ENFORCE_PIN_DIR, 0700))
 		return error_set(error, errno,
 				 "cannot make " ENFORCE_PIN_DIR
 				 ": %s; is bpffs mounted at /sys/fs/bpf?",
 				 strerror(errno));
-	err = enforce_load(meta, error);
+	err = enforce_load(&set, error);
 	if (!err) {
 		err = node_open_pins(enforce);
 		if (err)
@@ -332,6 +336,16 @@ static int node_load(struct enforce *enforce, const struct enforce_meta *meta, s
 	if (err)
 		pins_remove(ENFORCE_PIN_DIR, true);
 	return err;
+}
+
+/* Does what is loaded serve? Any room does where none is asked for. */
+static bool meta_fits(const struct enforce_meta *have, const struct enforce_meta *want)
+{
+	struct enforce_meta same = *want;
+
+	if (!same.fences)
+		same.fences = have->fences;
+	return !memcmp(have, &same, sizeof(same));
 }
 
 /* With the lock held: what is pinned is used, replaced, or refused. */
@@ -345,26 +359,27 @@ static int node_open_locked(struct enforce *enforce, const struct enforce_meta *
 		return node_load(enforce, want, error);
 	}
 	alive = node_reclaim(enforce);
-	if (!memcmp(&enforce->meta, want, sizeof(*want)))
+	if (meta_fits(&enforce->meta, want))
 		return 0;
 	if (alive)
-		return error_set(error, EBUSY,
-				 "%u fence(s) of another build or mode of cordon live on this "
-				 "host; end them, or "
-				 "use that cordon",
-				 alive);
+		return error_set(
+			error, EBUSY,
+			"%u fence(s) of another build, mode or room of cordon live on this "
+			"host; end them, or use that cordon",
+			alive);
 	node_close(enforce);
 	return node_load(enforce, want, error);
 }
 
 /* With the lock held. */
-static int enforce_open_locked(const struct host_report *report, bool degraded,
+static int enforce_open_locked(const struct host_report *report, bool degraded, uint32_t fences,
 			       struct enforce **ret_enforce, struct error *error)
 {
 	struct enforce_meta want = {
 		.abi = CORDON_ABI_VERSION,
 		.degraded = degraded,
 		.fmod_ret = !degraded && report->use_fmod_ret,
+		.fences = fences,
 		.build = object_build(),
 	};
 	struct enforce *enforce = calloc(1, sizeof(*enforce));
@@ -389,10 +404,11 @@ int enforce_open(const struct host_report *report, bool degraded, struct enforce
 {
 	_cleanup_close_ int lock = enforce_lock(error);
 
-	return lock < 0 ? lock : enforce_open_locked(report, degraded, ret_enforce, error);
+	return lock < 0 ? lock : enforce_open_locked(report, degraded, 0, ret_enforce, error);
 }
 
-int enforce_keep(const struct host_report *report, bool degraded, struct error *error)
+int enforce_keep(const struct host_report *report, bool degraded, uint32_t fences,
+		 struct error *error)
 {
 	_cleanup_close_ int lock = enforce_lock(error);
 	struct enforce *enforce = NULL;
@@ -400,7 +416,7 @@ int enforce_keep(const struct host_report *report, bool degraded, struct error *
 
 	if (lock < 0)
 		return lock;
-	err = enforce_open_locked(report, degraded, &enforce, error);
+	err = enforce_open_locked(report, degraded, fences, &enforce, error);
 	if (err)
 		return err;
 	err = node_keep(error);

@@ -17,6 +17,7 @@
 #include <sys/mman.h>
 
 #include "cgroup_only.skel.h"
+#include "cordon/abi.h"
 #include "enforce.skel.h"
 #include "enforce/types.h"
 
@@ -198,14 +199,34 @@ struct object_program *object_find(struct object *object, const char *name)
 	return NULL;
 }
 
+/* The maps that are by slot are made for CORDON_FENCES_MAX fences; they get room for so many. */
+static int make_room(const struct object *object, uint32_t fences, struct error *error)
+{
+	static const char *const maps[] = {
+		"cordon_fences",  "cordon_policies", "cordon_state",
+		"cordon_cgroups", "cordon_rings",    "cordon_peer_keys"
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(maps); i++) {
+		struct bpf_map *map = bpf_object__find_map_by_name(object->bpf, maps[i]);
+		uint32_t places = map ? bpf_map__max_entries(map) / CORDON_FENCES_MAX : 0;
+		int err = places ? bpf_map__set_max_entries(map, places * fences) : -ENOENT;
+
+		if (err)
+			return error_set(error, -err, "cannot size the map %s: %s", maps[i],
+					 strerror(-err));
+	}
+	return 0;
+}
+
 /*
- * For tests: CORDON_TEST_LIMITS holds fences=N, nets=N, roots=N, tasks, sockets, with spaces between. Numbers lower a
+ * For tests: CORDON_TEST_LIMITS holds nets=N, roots=N, tasks, sockets, with spaces between. Numbers lower a
  * ceiling, never raise it; a word makes that storage full for processes named cordon-full.
  */
 static void test_limits(const struct object *object)
 {
 	static const char *const full[] = { "tasks", "sockets" };
-	static const char *const maps[] = { "fences", "nets", "roots" };
+	static const char *const maps[] = { "nets", "roots" };
 	const char *text = getenv("CORDON_TEST_LIMITS"), *at;
 	struct bpf_map *map = bpf_object__find_map_by_name(object->bpf, ".rodata.test");
 	size_t size;
@@ -228,13 +249,16 @@ static void test_limits(const struct object *object)
 	}
 }
 
-int object_prepare(struct object *object, struct error *error)
+int object_prepare(struct object *object, uint32_t fences, struct error *error)
 {
 	struct bpf_program *bpf;
 	int err;
 
 	for (bpf = next(object, NULL); bpf; bpf = next(object, bpf))
 		bpf_program__set_autoload(bpf, object_find(object, bpf_program__name(bpf))->wanted);
+	err = make_room(object, fences, error);
+	if (err)
+		return err;
 	test_limits(object);
 	err = types_extract(bpf_object__btf(object->bpf), object->types_fd, error);
 	if (err)

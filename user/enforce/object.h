@@ -50,8 +50,8 @@ int object_open(bool cgroup_only, struct object *ret_object, struct error *error
 
 struct object_program *object_find(struct object *object, const char *name); /* NULL: none */
 
-/* Makes the maps and fills in the programs that are wanted. Root. */
-int object_prepare(struct object *object, struct error *error);
+/* Makes the maps, with room for so many fences, and fills in the programs that are wanted. Root. */
+int object_prepare(struct object *object, uint32_t fences, struct error *error);
 
 int object_map_fd(const struct object *object,
 		  const char *name); /* or -errno; stays the object's */

@@ -24,7 +24,7 @@
 #include "cordon/abi.h"
 #include "identity/wire.h"
 
-enum { ENTRIES_MAX = CORDON_FENCES_MAX, ENDED_MAX = 1024 };
+enum { ENTRIES_GROW = 64, ENDED_MAX = CORDON_FENCES_MAX, TOLD_AT_ONCE = 256 };
 
 struct entry {
 	int fd;	      /* to the owner; -1: the entry is free */
@@ -39,9 +39,10 @@ struct identity_source {
 	pthread_mutex_t lock;
 	char dir[sizeof(((struct sockaddr_un *)0)->sun_path)];
 	int epoll_fd, inotify_fd, event_fd;
-	bool watched; /* the directory is there and inotify tells of it */
-	bool dirty;   /* the directory may hold something new */
-	struct entry entries[ENTRIES_MAX];
+	bool watched;	       /* the directory is there and inotify tells of it */
+	bool dirty;	       /* the directory may hold something new */
+	struct entry *entries; /* at most CORDON_FENCES_MAX; those with fd -1 are free */
+	size_t n_entries;
 	uint64_t ended[ENDED_MAX]; /* not told yet */
 	size_t n_ended;
 };
@@ -54,9 +55,12 @@ static uint64_t now_ms(void)
 	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
 }
 
-static void epoll_add(struct identity_source *s, int fd)
+enum { NO_ENTRY = UINT32_MAX };
+
+/* index: of the entry that the descriptor belongs to, or NO_ENTRY. */
+static void epoll_add(struct identity_source *s, int fd, uint32_t index)
 {
-	struct epoll_event event = { .events = EPOLLIN | EPOLLRDHUP, .data.fd = fd };
+	struct epoll_event event = { .events = EPOLLIN | EPOLLRDHUP, .data.u32 = index };
 
 	epoll_ctl(s->epoll_fd, EPOLL_CTL_ADD, fd, &event);
 }
@@ -86,18 +90,38 @@ static bool owner_is_trusted(int fd)
 	       (!cred.uid || cred.uid == geteuid());
 }
 
+/* A free entry, or NULL. Others may move. */
+static struct entry *entry_new(struct identity_source *s)
+{
+	size_t n = s->n_entries;
+	struct entry *grown;
+
+	for (size_t i = 0; i < n; i++)
+		if (s->entries[i].fd < 0)
+			return &s->entries[i];
+	if (n >= CORDON_FENCES_MAX)
+		return NULL;
+	grown = realloc(s->entries, (n + ENTRIES_GROW) * sizeof(*grown));
+	if (!grown)
+		return NULL;
+	memset(grown + n, 0, ENTRIES_GROW * sizeof(*grown));
+	for (size_t i = n; i < n + ENTRIES_GROW; i++)
+		grown[i].fd = grown[i].peers_fd = -1;
+	s->entries = grown;
+	s->n_entries = n + ENTRIES_GROW;
+	return &grown[n];
+}
+
 static void entry_connect(struct identity_source *s, const char *name)
 {
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
-	struct entry *free_entry = NULL;
+	struct entry *free_entry;
 	int fd;
 
-	for (size_t i = 0; i < ENTRIES_MAX; i++) {
+	for (size_t i = 0; i < s->n_entries; i++)
 		if (s->entries[i].fd >= 0 && !strcmp(s->entries[i].name, name))
 			return;
-		if (s->entries[i].fd < 0 && !free_entry)
-			free_entry = &s->entries[i];
-	}
+	free_entry = entry_new(s);
 	if (!free_entry || strlen(name) >= sizeof(free_entry->name) ||
 	    snprintf(address.sun_path, sizeof(address.sun_path), "%s/%s", s->dir, name) >=
 		    (int)sizeof(address.sun_path))
@@ -111,7 +135,7 @@ static void entry_connect(struct identity_source *s, const char *name)
 	}
 	free_entry->fd = fd;
 	strcpy(free_entry->name, name);
-	epoll_add(s, fd);
+	epoll_add(s, fd, free_entry - s->entries);
 }
 
 /* The descriptor beside a message, or -1. Others are closed. */
@@ -226,22 +250,28 @@ static void scan(struct identity_source *s)
 /* Everything up to date. Returns whether a fence is there whose owner has not spoken yet. */
 static bool refresh(struct identity_source *s)
 {
+	struct epoll_event events[64];
+	int n = ARRAY_SIZE(events);
 	bool pending = false;
 
 	scan(s);
-	for (size_t i = 0; i < ENTRIES_MAX; i++) {
-		struct entry *e = &s->entries[i];
+	for (size_t seen = 0; n == ARRAY_SIZE(events) && seen <= s->n_entries; seen += n) {
+		n = epoll_wait(s->epoll_fd, events, ARRAY_SIZE(events), 0);
+		for (int i = 0; i < n; i++) {
+			uint32_t index = events[i].data.u32;
 
-		if (e->fd >= 0)
-			entry_read(s, e);
-		pending |= e->fd >= 0 && !e->ready;
+			if (index < s->n_entries && s->entries[index].fd >= 0)
+				entry_read(s, &s->entries[index]);
+		}
 	}
+	for (size_t i = 0; i < s->n_entries; i++)
+		pending |= s->entries[i].fd >= 0 && !s->entries[i].ready;
 	return pending;
 }
 
 static struct entry *entry_find(struct identity_source *s, uint64_t fence_id)
 {
-	for (size_t i = 0; i < ENTRIES_MAX; i++)
+	for (size_t i = 0; i < s->n_entries; i++)
 		if (s->entries[i].fd >= 0 && s->entries[i].ready &&
 		    s->entries[i].message.identity.fence_id == fence_id)
 			return &s->entries[i];
@@ -269,7 +299,7 @@ static bool tags_equal(const struct cordon_peer_option *a, const struct cordon_p
 /* The fence that made a SYN's mark; its number counts once. */
 static struct entry *entry_of_syn(struct identity_source *s, const struct identity_syn *syn)
 {
-	for (size_t i = 0; i < ENTRIES_MAX; i++) {
+	for (size_t i = 0; i < s->n_entries; i++) {
 		struct entry *e = &s->entries[i];
 		struct cordon_peer_option want;
 		__u64 key[2];
@@ -299,7 +329,7 @@ static int map_lookup_fd(int map_fd, int fd, struct cordon_sock *ret_mark)
 /* The fence that a unix socket's storage names. All living fences share one map, whichever of them gave it. */
 static struct entry *entry_of_unix(struct identity_source *s, int fd)
 {
-	for (size_t i = 0; i < ENTRIES_MAX; i++) {
+	for (size_t i = 0; i < s->n_entries; i++) {
 		struct entry *e = &s->entries[i];
 		struct cordon_sock mark = { 0 };
 
@@ -415,7 +445,7 @@ int identity_find_task(struct identity_source *s, const char *task, struct ident
 
 	pthread_mutex_lock(&s->lock);
 	refresh(s);
-	for (size_t i = 0; i < ENTRIES_MAX; i++) {
+	for (size_t i = 0; i < s->n_entries; i++) {
 		struct entry *e = &s->entries[i];
 
 		if (e->fd < 0 || !e->ready || strcmp(e->message.identity.task, task) != 0)
@@ -434,19 +464,22 @@ int identity_fd(const struct identity_source *source)
 
 void identity_poll(struct identity_source *s, identity_ended_fn *ended, void *context)
 {
-	uint64_t gone[ENDED_MAX], count;
+	uint64_t gone[TOLD_AT_ONCE], count;
 	size_t n;
 
 	pthread_mutex_lock(&s->lock);
-	(void)!read(s->event_fd, &count, sizeof(count));
 	refresh(s);
-	n = s->n_ended;
-	memcpy(gone, s->ended, n * sizeof(*gone));
-	s->n_ended = 0;
 	(void)!read(s->event_fd, &count, sizeof(count));
+	do {
+		n = s->n_ended < ARRAY_SIZE(gone) ? s->n_ended : ARRAY_SIZE(gone);
+		s->n_ended -= n;
+		memcpy(gone, s->ended + s->n_ended, n * sizeof(*gone));
+		pthread_mutex_unlock(&s->lock);
+		for (size_t i = 0; ended && i < n; i++)
+			ended(context, gone[i]);
+		pthread_mutex_lock(&s->lock);
+	} while (n);
 	pthread_mutex_unlock(&s->lock);
-	for (size_t i = 0; ended && i < n; i++)
-		ended(context, gone[i]);
 }
 
 int identity_open(const char *dir, struct identity_source **ret_source, struct error *error)
@@ -455,8 +488,6 @@ int identity_open(const char *dir, struct identity_source **ret_source, struct e
 
 	if (!s)
 		return error_set(error, ENOMEM, "out of memory");
-	for (size_t i = 0; i < ENTRIES_MAX; i++)
-		s->entries[i].fd = s->entries[i].peers_fd = -1;
 	pthread_mutex_init(&s->lock, NULL);
 	s->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	s->inotify_fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
@@ -474,8 +505,8 @@ int identity_open(const char *dir, struct identity_source **ret_source, struct e
 		return error_set(error, ENAMETOOLONG, "%s: too long", dir);
 	}
 	strcpy(s->dir, dir);
-	epoll_add(s, s->inotify_fd);
-	epoll_add(s, s->event_fd);
+	epoll_add(s, s->inotify_fd, NO_ENTRY);
+	epoll_add(s, s->event_fd, NO_ENTRY);
 	pthread_mutex_lock(&s->lock);
 	refresh(s);
 	pthread_mutex_unlock(&s->lock);
@@ -487,7 +518,7 @@ void identity_close(struct identity_source *s)
 {
 	if (!s)
 		return;
-	for (size_t i = 0; i < ENTRIES_MAX; i++)
+	for (size_t i = 0; i < s->n_entries; i++)
 		if (s->entries[i].fd >= 0)
 			entry_drop(s, &s->entries[i]);
 	if (s->epoll_fd >= 0)
@@ -497,5 +528,6 @@ void identity_close(struct identity_source *s)
 	if (s->event_fd >= 0)
 		close(s->event_fd);
 	pthread_mutex_destroy(&s->lock);
+	free(s->entries);
 	free(s);
 }
