@@ -19,6 +19,9 @@
 #include "identity.bpf.h"
 #include "netconf.bpf.h"
 
+/* The number of a name space of mounts in which nobody lives, since 6.18; 0 before. */
+#define MNT_NS_ANON_INO 0xeffffff7U
+
 enum {
 	F_UNLCK = 2,
 	F_SETFL = 4,
@@ -44,6 +47,14 @@ enum {
 	MQUEUE_MAGIC = 0x19800202,
 	BTRFS_MAGIC = 0x9123683e,
 	PROC_MAGIC = 0x9fa0,
+	DEVPTS_MAGIC = 0x1cd1,
+	PTY_SLAVE_MAJOR = 136,
+	MAX_ERRNO = 4095,
+	SB_KERNMOUNT = 1 << 22,
+	SB_SUBMOUNT = 1 << 26,
+	F_SET_RW_HINT = 1036,
+	FIDEDUPERANGE = 0xc0189436,
+	BTRFS_IOC_SNAP_DESTROY_V2 = 0x5000943f,
 	ATTR_JUDGED = 1 << 0 | 1 << 1 | 1 << 2 | 1 << 7 | 1 << 8 | 1 << 16 | 1 << 17,
 	/* MODE, UID, GID, ATIME_SET, MTIME_SET, TIMES_SET, TOUCH; size is judged by the truncate hooks */
 	ATTR_OWNER = 1 << 1 | 1 << 2,
@@ -279,6 +290,22 @@ static __always_inline struct pair pair_read(const void *from, __u32 a, __u32 b)
 	return p;
 }
 
+/*
+ * Is the topmost mount one that hangs nowhere: taken out of the name space, or a copy that was never put into one? What
+ * stood above it then, and may be denied, nobody can tell. The kernel's own mounts (pipes, memory) are below no place at all.
+ */
+static __always_inline bool mount_adrift(const struct mount *mount)
+{
+	struct mnt_namespace *ns = CORE_READ_OF(mount, mnt_ns);
+	__u32 number = 0;
+
+	if ((__s64)ns < 0 && (__s64)ns >= -MAX_ERRNO)
+		return false;
+	bpf_probe_read_kernel(&number, sizeof(number),
+			      __builtin_preserve_access_index(&ns->ns.inum));
+	return !number || number == MNT_NS_ANON_INO;
+}
+
 /* To the place in the mount above; into its file system only when a root may be there. */
 static long probe_step_over(struct probe_walk *w)
 {
@@ -290,8 +317,11 @@ static long probe_step_over(struct probe_walk *w)
 	m = pair_read(w->mount, bpf_core_field_offset(struct mount, mnt_parent),
 		      bpf_core_field_offset(struct mount, mnt_mountpoint));
 	parent = (void *)m.a;
-	if (parent == w->mount)
+	if (parent == w->mount) {
+		if (mount_adrift(parent))
+			w->found = w->want;
 		return 1;
+	}
 	if (!parent || ++w->mounts > CORDON_WALK_MOUNTS_MAX) {
 		w->unknown = 1;
 		return 1;
@@ -439,8 +469,35 @@ static __always_inline __u32 write_rule(struct fctx *f, struct dentry *dentry)
 	return decide_write(root_flags(f, dentry, NULL, CORDON_ROOT_WRITE), dentry->d_sb->s_flags);
 }
 
+/*
+ * Is this the slave of a pty that is the terminal of others? It is when a process outside leads the session that it
+ * controls, unless it controls the current process, too: then it is what the fence was started on. One without a session
+ * was just made.
+ */
+noinline int terminal_outside(__u64 address, __u64 fence_id)
+{
+	const struct dentry *dentry = (void *)address;
+	const struct task_struct *task = (void *)bpf_get_current_task(), *leader;
+	const struct tty_struct *tty = BPF_CORE_READ(dentry, d_fsdata);
+	const struct pid *session;
+	const struct hlist_node *node;
+
+	if (BPF_CORE_READ(dentry, d_sb, s_magic) != DEVPTS_MAGIC || !tty ||
+	    BPF_CORE_READ(task, signal, tty) == tty)
+		return 0;
+	session = BPF_CORE_READ(tty, ctrl.session);
+	if (!session)
+		return 0;
+	node = BPF_CORE_READ(session, tasks[0].first);
+	if (!node)
+		return 1;
+	leader = (void *)node - bpf_core_field_offset(struct task_struct, pid_links);
+	return task_outside(leader, fence_id);
+}
+
 /* Is it a device node? Then whether it may be opened, for whatever, is a matter of its number. */
-static __always_inline bool device_rule(struct dentry *dentry, struct detail *d)
+static __always_inline bool device_rule(const struct fctx *f, struct dentry *dentry,
+					struct detail *d)
 {
 	struct inode *inode = dentry->d_inode;
 
@@ -448,6 +505,9 @@ static __always_inline bool device_rule(struct dentry *dentry, struct detail *d)
 		return false;
 	d->rule = decide_device(inode->i_mode, inode->i_rdev);
 	d->err = ERR_PERM;
+	if (inode->i_rdev >> 20 >= PTY_SLAVE_MAJOR && decide_allows(d->rule) &&
+	    terminal_outside(number_of(dentry), f->fence->id))
+		d->rule = CORDON_RULE_FILES_TERMINAL;
 	return true;
 }
 
@@ -487,7 +547,7 @@ static __always_inline __u32 judge(struct fctx *f, struct dentry *dentry,
 				   const struct vfsmount *mnt, __u32 access, struct detail *d)
 {
 	const struct cordon_policy *policy = f->policy;
-	bool device = device_rule(dentry, d);
+	bool device = device_rule(f, dentry, d);
 	__u32 want = 0, flags;
 
 	if (device && !decide_allows(d->rule))
@@ -602,6 +662,10 @@ int FENCE_HOOK(file_open, struct file *file, int ret)
 	struct detail d = { .flags = file->f_flags, .dentry = dentry, .mnt = file->f_path.mnt };
 	bool write = file->f_mode & FMODE_WRITE || d.flags & O_TRUNC;
 	__u32 access, failed;
+
+	/* What is read from a named pipe, nobody else gets. */
+	if (file->f_inode && (file->f_inode->i_mode & DECIDE_S_IFMT) == DECIDE_S_IFIFO)
+		write = true;
 
 	if (dentry->d_sb->s_magic == PROC_MAGIC &&
 	    proc_memory_outside(number_of(dentry), f.fence->id)) {
@@ -1233,6 +1297,25 @@ static __always_inline int change_terminal(int ret, struct file *file, unsigned 
 	return settle(&f, &d, CORDON_TYPE_FILE);
 }
 
+/*
+ * What an ioctl changes besides its own file, named in memory that another thread can change after this: files that share
+ * blocks from then on, which need not be open for writing; a subvolume, by its number.
+ */
+static __always_inline int change_elsewhere(int ret, struct file *file, unsigned int cmd)
+{
+	FENCE_ENTER(f, ret);
+	struct detail d = {
+		.op = CORDON_OP_IOCTL,
+		.rule = CORDON_RULE_FILES_WRITE,
+		.err = ERR_ROFS,
+		.flags = cmd,
+		.dentry = file->f_path.dentry,
+		.mnt = file->f_path.mnt,
+	};
+
+	return settle(&f, &d, CORDON_TYPE_FILE);
+}
+
 /* Is this the number, in its own name space, of the current process or thread? */
 noinline int number_is_own(int number)
 {
@@ -1280,6 +1363,8 @@ int FENCE_HOOK(guard_fcntl, struct file *file, unsigned int cmd, unsigned long a
 		return owner_settle(ret, -1);
 	if (cmd == F_SETFL && arg & O_ASYNC)
 		return owner_of_terminal(ret, file);
+	if (cmd == F_SET_RW_HINT) /* of the inode: it needs no descriptor for writing */
+		return change_path(ret, &file->f_path, CORDON_OP_SETATTR, cmd);
 	return ret;
 }
 
@@ -1296,6 +1381,8 @@ static __always_inline int change_ioctl(int ret, struct file *file, unsigned int
 		return netconf_ioctl(ret, file, cmd);
 	if (cmd == TIOCSTI || cmd == TIOCLINUX || cmd == TIOCCONS)
 		return change_terminal(ret, file, cmd);
+	if (cmd == FIDEDUPERANGE || cmd == BTRFS_IOC_SNAP_DESTROY_V2)
+		return change_elsewhere(ret, file, cmd);
 	if (!ioctl_changes(cmd))
 		return ret;
 	inode = file->f_inode;
@@ -1366,6 +1453,26 @@ SEC("lsm/move_mount")
 int FENCE_HOOK(file_move_mount, const struct path *from, const struct path *to, int ret)
 {
 	return change_mount(ret, to);
+}
+
+/*
+ * A file system that is mounted nowhere can be used by the descriptor of its root; and overlayfs makes and removes
+ * directories in its layers before that. So none is set up from a user namespace; none that matters does without a parameter.
+ * The kernel's own, and mounts that a path walk causes, are not the task's doing.
+ */
+SEC("lsm/fs_context_parse_param")
+int FENCE_HOOK(file_fs_param, struct fs_context *fc, void *param, int ret)
+{
+	FENCE_ENTER_HOOK(f, ret);
+	struct detail d = {
+		.op = CORDON_OP_MOUNT,
+		.rule = CORDON_RULE_FILES_MOUNT,
+		.err = ERR_PERM,
+	};
+
+	if (fc->sb_flags & (SB_KERNMOUNT | SB_SUBMOUNT))
+		return 0;
+	return settle(&f, &d, CORDON_TYPE_FILE);
 }
 
 #endif

@@ -385,11 +385,12 @@ static __always_inline int cgroup_answer(struct fctx *f, struct detail *d)
 }
 
 /*
- * Does the socket that would receive at this address belong to the fence? sport and saddr4 (0: the loopback address)
- * are the sender's, in network order: a connected datagram socket receives from its peer only.
+ * Does the socket that would receive at this address belong to the fence? sport and from (all 0: the loopback address)
+ * are the sender's, in network order: a connected datagram socket receives from its peer only, and of several that share a
+ * port the sender's address chooses one. from: four words, of which IPv4 uses the last.
  */
 static __always_inline bool listener_own(void *ctx, const struct fctx *f, const struct detail *d,
-					 __u32 saddr4, __u16 sport)
+					 const __u32 *from, __u16 sport)
 {
 	struct bpf_sock_tuple tuple = {};
 	struct cordon_sock *mark;
@@ -401,7 +402,9 @@ static __always_inline bool listener_own(void *ctx, const struct fctx *f, const 
 		__builtin_memcpy(tuple.ipv6.daddr, d->addr.b, 16);
 		if (!tuple.ipv6.daddr[3])
 			tuple.ipv6.daddr[3] = bpf_htonl(1);
-		tuple.ipv6.saddr[3] = bpf_htonl(1);
+		__builtin_memcpy(tuple.ipv6.saddr, from, 16);
+		if (!(from[0] | from[1] | from[2] | from[3]))
+			tuple.ipv6.saddr[3] = bpf_htonl(1);
 		tuple.ipv6.dport = bpf_htons(d->dport);
 		tuple.ipv6.sport = sport;
 		size = sizeof(tuple.ipv6);
@@ -409,7 +412,7 @@ static __always_inline bool listener_own(void *ctx, const struct fctx *f, const 
 		__builtin_memcpy(&tuple.ipv4.daddr, d->addr.b + 12, 4);
 		if (!tuple.ipv4.daddr)
 			tuple.ipv4.daddr = bpf_htonl(LOOPBACK4);
-		tuple.ipv4.saddr = saddr4 ?: bpf_htonl(LOOPBACK4);
+		tuple.ipv4.saddr = from[3] ?: bpf_htonl(LOOPBACK4);
 		tuple.ipv4.dport = bpf_htons(d->dport);
 		tuple.ipv4.sport = sport;
 		size = sizeof(tuple.ipv4);
@@ -437,7 +440,8 @@ static __always_inline int sock_addr_settle(struct bpf_sock_addr *ctx, struct fc
 	net_judge(f, d);
 	if (d->rule == CORDON_RULE_NET_LOOPBACK_OK &&
 	    f->policy->loopback == CORDON_LOOPBACK_FENCE) {
-		struct bpf_sock *from = ctx->sk;
+		struct bpf_sock *sk = ctx->sk;
+		__u32 from[4] = {};
 
 		/*
 		 * Connecting a datagram socket sends nothing; getaddrinfo() does it to sort addresses. What is sent
@@ -446,8 +450,14 @@ static __always_inline int sock_addr_settle(struct bpf_sock_addr *ctx, struct fc
 		if (d->proto == DECIDE_UDP && d->op == CORDON_OP_CONNECT)
 			return CGROUP_ALLOW;
 		quiet = false;
-		if (!listener_own(ctx, f, d, from->family == AF_INET ? from->src_ip4 : 0,
-				  bpf_htons((__u16)from->src_port)))
+		if (sk->family == AF_INET) {
+			from[3] = sk->src_ip4;
+			branch_barrier(); /* or one load would take an address that was chosen before */
+		} else if (d->addr.v6) {
+			for (int i = 0; i < 4; i++)
+				from[i] = sk->src_ip6[i];
+		}
+		if (!listener_own(ctx, f, d, from, bpf_htons((__u16)sk->src_port)))
 			d->rule = CORDON_RULE_NET_LOOPBACK;
 	}
 	/* In audit mode nothing is led elsewhere. */
@@ -630,11 +640,11 @@ static __always_inline __u32 packet_rule(struct __sk_buff *skb, const struct fct
 		return CORDON_RULE_NET_DNS;
 	if (d->rule == CORDON_RULE_NET_LOOPBACK_OK &&
 	    f->policy->loopback == CORDON_LOOPBACK_FENCE) {
-		__u32 saddr4;
+		__u32 from[4];
 
-		__builtin_memcpy(&saddr4, d->own.b + 12, 4);
+		__builtin_memcpy(from, d->own.b, sizeof(from));
 		if ((d->proto == DECIDE_UDP || opens) &&
-		    !listener_own(skb, f, d, saddr4, bpf_htons(d->lport)))
+		    !listener_own(skb, f, d, from, bpf_htons(d->lport)))
 			return CORDON_RULE_NET_LOOPBACK;
 	}
 	if ((d->rule == CORDON_RULE_NET_DEFAULT || d->rule == CORDON_RULE_NET_LOOPBACK) &&

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * How the network itself is set up is no business of a fence, whatever its capabilities: a route or a tunnel of one's
- * own would carry what is addressed to the gateway elsewhere. Asking is allowed. Both ways of telling the kernel are
- * judged: NETLINK_ROUTE, the only netlink family that a fence can have, and the ioctls of sockets.
+ * own would carry what is addressed to the gateway elsewhere. Asking is allowed. All ways of telling the kernel are
+ * judged: NETLINK_ROUTE, the only netlink family that a fence can have, the ioctls and the options of sockets.
  */
 #ifndef CORDON_NETCONF_BPF_H
 #define CORDON_NETCONF_BPF_H
@@ -120,6 +120,16 @@ static __always_inline int netconf_ioctl(int ret, struct file *file, unsigned in
 	FENCE_ENTER(f, ret);
 	sock = file->private_data;
 	return netconf_settle(&f, BPF_CORE_READ(sock, sk, __sk_common.skc_family), cmd);
+}
+
+/* Besides netlink and ioctls a third way: what one's own socket has the kernel send. By io_uring, too. */
+SEC("lsm/socket_setsockopt")
+int FENCE_HOOK(net_setsockopt, struct socket *sock, int level, int option, int ret)
+{
+	FENCE_ENTER_HOOK(f, ret);
+	if (!decide_option(level, option))
+		return 0;
+	return netconf_settle(&f, BPF_CORE_READ(sock, sk, __sk_common.skc_family), option);
 }
 
 /* SCTP connects by a socket option, past socket_connect. A fence has no such socket but one that was handed in. */

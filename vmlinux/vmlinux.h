@@ -116,6 +116,7 @@ struct dentry {
 	struct qstr d_name;
 	struct inode *d_inode;
 	struct super_block *d_sb;
+	void *d_fsdata;
 };
 
 struct vfsmount {
@@ -123,10 +124,19 @@ struct vfsmount {
 	struct super_block *mnt_sb;
 };
 
+struct mnt_namespace {
+	struct ns_common ns;
+};
+
 struct mount {
 	struct mount *mnt_parent;
 	struct dentry *mnt_mountpoint;
 	struct vfsmount mnt;
+	struct mnt_namespace *mnt_ns;
+};
+
+struct fs_context {
+	unsigned int sb_flags;
 };
 
 struct path {
@@ -180,6 +190,16 @@ struct linux_binprm {
 	struct file *file;
 };
 
+struct tty_struct {
+	struct {
+		struct pid *session;
+	} ctrl;
+};
+
+struct signal_struct {
+	struct tty_struct *tty;
+};
+
 struct task_struct {
 	struct task_struct *group_leader;
 	struct task_struct *real_parent;
@@ -192,6 +212,7 @@ struct task_struct {
 	struct mm_struct *mm;
 	struct fs_struct *fs;
 	struct nsproxy *nsproxy;
+	struct signal_struct *signal;
 	unsigned int flags;
 	int pid;
 	int tgid;

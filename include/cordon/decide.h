@@ -245,6 +245,7 @@ DECIDE_INLINE __u32 decide_socket(int family, int type, int protocol)
 
 enum {
 	DECIDE_S_IFMT = 0170000,
+	DECIDE_S_IFIFO = 0010000,
 	DECIDE_S_IFCHR = 0020000,
 	DECIDE_S_IFDIR = 0040000,
 	DECIDE_S_IFREG = 0100000,
@@ -333,16 +334,34 @@ DECIDE_INLINE __u32 decide_exec_listed(__u32 flags)
 /*
  * Does a capability over the host count in a fence? Those do by which root handles files and its own processes, and whose
  * reach is judged by other rules: CHOWN, DAC_OVERRIDE, DAC_READ_SEARCH, FOWNER, FSETID, KILL, SETGID, SETUID, SETPCAP,
- * LINUX_IMMUTABLE, NET_BIND_SERVICE; NET_RAW, IPC_LOCK, SYS_CHROOT, SYS_PTRACE, SYS_RESOURCE; MKNOD, AUDIT_WRITE, SETFCAP;
+ * LINUX_IMMUTABLE, NET_BIND_SERVICE; NET_RAW, IPC_LOCK, SYS_CHROOT, SYS_PTRACE; MKNOD, AUDIT_WRITE, SETFCAP;
  * BPF, because bpf() is denied as a whole. Not NET_ADMIN, SYS_ADMIN, SYS_MODULE, SYS_RAWIO, SYS_TIME, SYS_BOOT, PERFMON and
- * the rest, nor any that is invented later.
+ * the rest, nor any that is invented later; not SYS_RESOURCE, which resizes file systems and passes over quotas.
  */
 DECIDE_INLINE __u32 decide_capability(__u32 cap)
 {
 	const __u64 counts = 0x7ffULL | 1ULL << 13 | 1ULL << 14 | 1ULL << 18 | 1ULL << 19 |
-			     1ULL << 24 | 1ULL << 27 | 1ULL << 29 | 1ULL << 31 | 1ULL << 39;
+			     1ULL << 27 | 1ULL << 29 | 1ULL << 31 | 1ULL << 39;
 
 	return cap < 64 && counts >> cap & 1 ? CORDON_RULE_NONE : CORDON_RULE_GUARD_CAPABILITY;
+}
+
+/*
+ * Does a socket option have the kernel tell others something, or send in another's name? Joining a multicast group sends its
+ * address, which can be anything; a source that is not one's own has the answer sent to a third; a mark chooses routes.
+ */
+DECIDE_INLINE int decide_option(int level, int option)
+{
+	enum { SOCKET = 1, SO_MARK_OPTION = 36, IP = 0, IPV6 = 41 };
+
+	if (level == SOCKET)
+		return option == SO_MARK_OPTION;
+	if (level == IP) /* FREEBIND, TRANSPARENT; memberships and their filters */
+		return option == 15 || option == 19 || (option >= 35 && option <= 48);
+	if (level == IPV6) /* memberships, anycast, TRANSPARENT, FREEBIND */
+		return option == 20 || option == 21 || option == 27 || option == 28 ||
+		       (option >= 42 && option <= 48) || option == 75 || option == 78;
+	return 0;
 }
 
 /* Does a yes to this rule stand even in audit mode? What is shut for every policy is shut for an audited one. */

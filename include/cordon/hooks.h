@@ -55,6 +55,7 @@
 	L(file_sb_umount, sb_umount, sb_umount, 2, 0)                              \
 	L(file_sb_pivotroot, sb_pivotroot, sb_pivotroot, 2, 0)                     \
 	L(file_move_mount, move_mount, move_mount, 2, 0)                           \
+	L(file_fs_param, fs_context_parse_param, fs_context_parse_param, 2, 0)     \
 	/* network */                                                              \
 	L(net_socket_create, socket_create, socket_create, 4, 0)                   \
 	L(net_socket_connect, socket_connect, socket_connect, 3, 0)                \
@@ -62,6 +63,7 @@
 	L(net_unix_stream_connect, unix_stream_connect, unix_stream_connect, 3, 0) \
 	L(net_unix_may_send, unix_may_send, unix_may_send, 2, 0)                   \
 	L(net_netlink_send, netlink_send, netlink_send, 2, 0)                      \
+	L(net_setsockopt, socket_setsockopt, socket_setsockopt, 3, 0)              \
 	L(net_sctp_bind_connect, sctp_bind_connect, sctp_bind_connect, 4, 0)       \
 	/* other processes, the kernel, Cordon */                                  \
 	L(guard_ptrace, ptrace_access_check, ptrace_access_check, 2, 0)            \

@@ -104,7 +104,8 @@
 	R(FILES_DEVICE, DENY, "files.device", "a device node that no program needs")              \
 	R(FILES_DEVICE_OK, ALLOW, "files.device", "a device node that every program needs")       \
 	R(FILES_MOUNT, DENY, "files.mount", "mounts are not changed from inside a fence")         \
-	R(FILES_TERMINAL, DENY, "files.terminal", "nothing is typed into a terminal from inside") \
+	R(FILES_TERMINAL, DENY, "files.terminal",                                                 \
+	  "terminals of others are shut, none is typed into")                                     \
 	R(FILES_DESCRIPTOR, DENY, "files.descriptor",                                             \
 	  "a descriptor that acts for others, io_uring or BPF, is not taken")                     \
 	R(NET_GATEWAY, ALLOW, "network.gateway", "the gateway")                                   \

@@ -13,4 +13,5 @@ import rows_ring  # noqa: F401
 import rows_task  # noqa: F401
 import rows_guard  # noqa: F401
 import rows_cache  # noqa: F401
+import rows_pass  # noqa: F401
 from table import ROWS  # noqa: F401

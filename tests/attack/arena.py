@@ -496,6 +496,26 @@ class Arena:
             do()
         return got[0]
 
+    @staticmethod
+    def dial_abstract(name):
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as s:
+            s.settimeout(0.5)
+            try:
+                s.connect("\0" + name)
+                return "connected"
+            except OSError as e:
+                return str(e)
+
+    @staticmethod
+    def msg_ring(pid, fd, path):
+        """Opens a file and puts it into the first place of a process's io_uring, by a ring of one's own."""
+        import ring
+        theirs = ring.call(438, ring.call(434, pid, 0), fd, 0)
+        r = ring.Ring(4)
+        f = os.open(path, os.O_RDWR)
+        ring.call(427, r.fd, 2, struct.pack("=i", f), 1)
+        r.do(40, fd=theirs, addr=1, addr3=0, file_index=1)  # IORING_OP_MSG_RING: IORING_MSG_SEND_FD
+
     # --- processes and cgroups
 
     def new_victim(self):

@@ -155,6 +155,10 @@ class Executor:
                 self.arena.mount_for(self.pid, call["source"], call["target"])
             elif call["call"] == "renew":
                 self.arena.renew(call["path"])
+            elif call["call"] == "abstract":
+                answer = {"got": self.arena.dial_abstract(call["name"])}
+            elif call["call"] == "msgring":
+                self.arena.msg_ring(call["pid"], call["fd"], call["path"])
             elif call["call"] == "nest":
                 self.arena.nest(call["pid"], call["allow_all"])
             else:

@@ -210,8 +210,8 @@ PROPERTY(executing_by_list_needs_a_root)
 PROPERTY(capabilities_are_listed)
 {
 	__u32 cap = in->a;
-	int want = cap <= 10 || cap == 13 || cap == 14 || cap == 18 || cap == 19 || cap == 24 ||
-		   cap == 27 || cap == 29 || cap == 31 || cap == 39;
+	int want = cap <= 10 || cap == 13 || cap == 14 || cap == 18 || cap == 19 || cap == 27 ||
+		   cap == 29 || cap == 31 || cap == 39;
 
 	HOLDS(!decide_allows(decide_capability(cap)) == !want);
 }

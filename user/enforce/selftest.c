@@ -422,6 +422,19 @@ static int try_netlink(const struct arena *a)
 	return err;
 }
 
+/* Joining a group: without the hook an address that is none is EINVAL. */
+static int try_setsockopt(const struct arena *a)
+{
+	const struct ip_mreqn none = { 0 };
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), err;
+
+	if (fd < 0)
+		return errno;
+	err = result(setsockopt(fd, IPPROTO_IP, IP_ADD_MEMBERSHIP, &none, sizeof(none)));
+	close(fd);
+	return err;
+}
+
 static int reach_unix(int type, const char *path)
 {
 	struct sockaddr_un sun = { .sun_family = AF_UNIX };
@@ -658,6 +671,27 @@ static int try_fork(const struct arena *a)
 	return WEXITSTATUS(status);
 }
 
+/* As try_apart(): a file system's parameter. Numbers of the calls are those of every architecture. */
+static int try_fs_param(const struct arena *a)
+{
+	enum { NR_FSOPEN = 430, NR_FSCONFIG = 431, SET_STRING = 1 };
+	int status = 0;
+	pid_t pid = fork();
+
+	if (!pid) {
+		int fd;
+
+		if (unshare(CLONE_NEWUSER | CLONE_NEWNS))
+			_exit(ENOSYS);
+		fd = syscall(NR_FSOPEN, "tmpfs", 0);
+		_exit(fd < 0 ? errno
+			     : result(syscall(NR_FSCONFIG, fd, SET_STRING, "size", "4k", 0)));
+	}
+	if (pid < 0 || waitpid(pid, &status, 0) < 0 || !WIFEXITED(status))
+		return ECHILD;
+	return WEXITSTATUS(status);
+}
+
 struct probe {
 	const char *name;
 	const char *program; /* that is proved to fire */
@@ -699,6 +733,7 @@ static const struct probe probes[] = {
 	{ "umount", "guard_capable and file_sb_umount", try_umount, EPERM, true },
 	{ "pivot_root", "file_sb_pivotroot", try_pivot_root, EPERM, true },
 	{ "move_mount", "file_move_mount", try_move_mount, EPERM, true },
+	{ "a file system of its own", "file_fs_param", try_fs_param, EPERM, true },
 	{ "packet socket", "net_socket_create", try_socket, EPERM, true },
 	{ "connect of a listening socket", "net_socket_connect", try_connect_listening, EPERM,
 	  true },
@@ -735,6 +770,7 @@ static const struct probe probes[] = {
 	{ "packet with IP options", "net_egress", try_packet, EPERM, false },
 	{ "datagram from outside", "net_ingress", try_inbound, EPERM, false },
 	{ "changing a route", "net_netlink_send", try_netlink, EPERM, true },
+	{ "joining a group", "net_setsockopt", try_setsockopt, EPERM, true },
 	/* Last: where it succeeds, a signal would stop the child. */
 	{ "PTRACE_TRACEME", "guard_traceme", try_traceme, EPERM, true },
 };
