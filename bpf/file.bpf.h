@@ -37,9 +37,11 @@ enum {
 	FMODE_BACKING = 1 << 24, /* since 6.10; nothing opened such files before overlayfs did */
 	O_TRUNC = 01000,
 	MAY_WRITE = 2,
+	PROT_READ = 1,
 	PROT_WRITE = 2,
 	PROT_EXEC = 4,
-	MAP_SHARED = 1, /* a bit of MAP_SHARED_VALIDATE, too */
+	READ_IMPLIES_EXEC = 0x400000, /* of a personality */
+	MAP_SHARED = 1,		      /* a bit of MAP_SHARED_VALIDATE, too */
 	VM_WRITE = 2,
 	VM_EXEC = 4,
 	VM_SHARED = 8,
@@ -946,6 +948,9 @@ static __always_inline int map_any(void *ctx, struct file *file, unsigned long p
 	bpf_probe_read_kernel(&raw, sizeof(raw), ctx);
 	if (!file || !raw)
 		return 0;
+	/* Where prot is what was asked for, the kernel adds this later. */
+	if (prot & PROT_READ && bpf_get_current_task_btf()->personality & READ_IMPLIES_EXEC)
+		prot |= PROT_EXEC;
 	return change_map(&f, file, CORDON_OP_MMAP, prot & PROT_EXEC,
 			  prot & PROT_WRITE && flags & MAP_SHARED);
 }
@@ -957,7 +962,7 @@ int FENCE_HOOK(file_mmap, struct file *file, unsigned long reqprot, unsigned lon
 	return map_any(ctx, file, prot, flags, ret);
 }
 
-/* security_mmap_file() works prot out of reqprot and hands that on; without READ_IMPLIES_EXEC they are the same. */
+/* security_mmap_file() works prot out of reqprot and hands that on; but for READ_IMPLIES_EXEC they are the same. */
 SEC("lsm/mmap_file")
 int FENCE_HOOK(file_mmap3, struct file *file, unsigned long prot, unsigned long flags, int ret)
 {
@@ -1281,6 +1286,24 @@ static __always_inline bool ioctl_changes(unsigned int cmd)
 	return !(cmd & IOC_READ) && kind != 0 && kind != 'T';
 }
 
+/* A device that is held from before, and could not be opened now: an ioctl writes to it as well as write(2) does. */
+static __always_inline int change_device(int ret, struct file *file, unsigned int cmd)
+{
+	struct inode *inode = file->f_inode;
+
+	FENCE_ENTER(f, ret);
+	struct detail d = {
+		.op = CORDON_OP_IOCTL,
+		.err = ERR_PERM,
+		.flags = cmd,
+		.dentry = file->f_path.dentry,
+		.mnt = file->f_path.mnt,
+	};
+
+	d.rule = decide_device(inode->i_mode, inode->i_rdev);
+	return decide_allows(d.rule) ? 0 : settle(&f, &d, CORDON_TYPE_FILE);
+}
+
 /* What is typed into a terminal, the shell behind it executes. */
 static __always_inline int change_terminal(int ret, struct file *file, unsigned int cmd)
 {
@@ -1389,6 +1412,8 @@ static __always_inline int change_ioctl(int ret, struct file *file, unsigned int
 	if (!inode)
 		return ret;
 	type = inode->i_mode & DECIDE_S_IFMT;
+	if (decide_is_device(type) && (cmd >> 8 & 0xff) != 'T')
+		return change_device(ret, file, cmd);
 	if (type != DECIDE_S_IFREG && type != DECIDE_S_IFDIR)
 		return ret;
 	return change_path(ret, &file->f_path, CORDON_OP_IOCTL, cmd);

@@ -214,6 +214,7 @@ struct task_struct {
 	struct nsproxy *nsproxy;
 	struct signal_struct *signal;
 	unsigned int flags;
+	unsigned int personality;
 	int pid;
 	int tgid;
 	__u32 self_exec_id;

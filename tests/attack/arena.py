@@ -164,6 +164,7 @@ class Arena:
         self.places = []
         self.owned = []
         self.caller = None
+        self.disk = None
         self.mounted = []  # (process, target)
         self.missing = []  # listeners that this kernel does not have
         self.new_modules = ""
@@ -358,13 +359,28 @@ class Arena:
             for name in row.held:
                 if name.startswith("dir-"):
                     os.mkdir(f"{HELD}/{name}")
+                elif name.startswith("dev-"):
+                    self.hold_device(f"{HELD}/{name}")
                 elif name.startswith("ro-"):
                     os.link(f"{SECRET}/file", f"{HELD}/{name}")
                 else:
                     self.write(f"{HELD}/{name}", "outside\n" + "\0" * 4088)
         return HELD
 
+    def hold_device(self, path):
+        """A disk with something on it, and a node for it."""
+        if not self.disk:
+            self.write(HELD + ".img", "")
+            os.truncate(HELD + ".img", 1 << 20)
+            self.disk = run("losetup", "-f", "--show", HELD + ".img").strip()
+        with open(self.disk, "r+b") as f:
+            f.write(b"DATA" * 1024)
+        os.mknod(path, 0o60600, os.stat(self.disk).st_rdev)
+
     def tear_down(self):
+        if self.disk:
+            run("losetup", "-d", self.disk)
+            self.disk = None
         for path in (f"{W}/app/bound", "/scratch/bindread", OLD, f"{LISTS}/read/bound", f"{LISTS}/elsewhere", *(f"{PLACES}/{p}" for p in PLACE_LABELS)):
             subprocess.run(["umount", path], capture_output=True)
         subprocess.run(["umount", "/dev/random"], capture_output=True)

