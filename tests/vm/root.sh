@@ -12,8 +12,9 @@ root_packages() {
 	cat <<-'LIST'
 		acl attr bpftool btrfs-progs bubblewrap busybox-static ca-certificates catatonit conmon crun curl e2fsprogs
 		file fuse-overlayfs gcc git iproute2 iptables iputils-ping jq kmod ldnsutils less libc6-dev libcap2-bin lsof
-		make mount net-tools netavark netcat-openbsd nftables openssl podman procps psmisc python3 python3-jsonschema
-		python3-venv python3-yaml rsync socat sqlite3 strace tar tcpdump uidmap util-linux xfsprogs xz-utils zstd
+		make mount net-tools netavark netcat-openbsd nftables nodejs openssl podman procps psmisc python3
+		python3-jsonschema python3-venv python3-yaml redis-server rsync socat sqlite3 strace tar tcc tcpdump uidmap
+		util-linux xfsprogs xz-utils zstd
 		libacl1|libacl1t64 libattr1 libbpf1 libcap2 libcap-ng0 libcmocka0 libelf1t64|libelf1 libdw1t64|libdw1
 		libev4t64|libev4 libevent-2.1-7t64|libevent-2.1-7 libevent-openssl-2.1-7t64|libevent-openssl-2.1-7
 		libevent-pthreads-2.1-7t64|libevent-pthreads-2.1-7 libcurl4t64|libcurl4 libjansson4
@@ -34,6 +35,23 @@ root_build() {
 		--dpkgopt='path-exclude=/usr/share/man/*' --dpkgopt='path-exclude=/usr/share/locale/*' \
 		--dpkgopt='path-exclude=/usr/share/doc/*' --dpkgopt='path-include=/usr/share/doc/*/copyright' \
 		"$(apt_codename)" "$tree" - < "$sources"
+}
+
+# npm, for tests/work. Debian's needs some 400 packages, most of them to build and test others of them: those that lead there
+# are said to be installed. What is left are scripts with nothing to configure, and unpacking them is all. Usage: root_npm DIR CONF WORK_DIR
+root_npm() {
+	local tree=$1 conf=$2 work=$3 name
+	mkdir -p "$work/npm" && cd "$work/npm" && cp "$tree/var/lib/dpkg/status" status || return 1
+	for name in gyp libnode-dev eslint node-babel7 node-core-js node-istanbul node-tape webpack; do
+		printf 'Package: %s\nStatus: install ok installed\nMaintainer: none\nArchitecture: all\nVersion: 9999\nDescription: none\n\n' $name
+	done >> status
+	apt-get -q -c "$conf" -o Dir::State::status="$PWD/status" --no-install-recommends -s install npm |
+		sed -n 's/^Inst \([^ ]*\) .*/\1/p' > names && grep -q -x npm names || return 1
+	# shellcheck disable=SC2046 # a list of names
+	apt_download "$conf" $(cat names) || return 1
+	for name in *.deb; do
+		dpkg-deb --fsys-tarfile "$name" | tar -x -C "$tree" --keep-directory-symlink --exclude=./usr/share/man -f - || return 1
+	done
 }
 
 # What the guest needs on top of the packages.
@@ -127,6 +145,7 @@ root_make() {
 	done
 	conf=$CORDON_CACHE/apt/$code-amd64/apt.conf
 	root_build "$work/tree" "$work/sources" "$(root_choose "$conf")" > "$work/log" 2>&1 &&
+		(root_npm "$work/tree" "$conf" "$work") >> "$work/log" 2>&1 &&
 		root_customize "$work/tree" >> "$work/log" 2>&1 &&
 		image_make "$work/tree" "$work/new.img" 3072 &&
 		root_import "$work/new.img" >> "$work/log" 2>&1 &&
@@ -152,7 +171,7 @@ umount_safe() {
 # Prints the path of the root image, building it where need be.
 root_resolve() {
 	local key image
-	key=$(apt_codename)-$(declare -f root_packages root_build root_customize root_import | sha256sum | cut -c 1-12)
+	key=$(apt_codename)-$(declare -f root_packages root_build root_npm root_customize root_import | sha256sum | cut -c 1-12)
 	image=$CORDON_CACHE/root/$key.img
 	[ -e "$image" ] || cache_locked root_make "$image" || return 1
 	touch -c "$image" 2> /dev/null # cache_prune looks at it
