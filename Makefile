@@ -247,6 +247,15 @@ prove: deps ## what is proved rather than tested: tests/prove/*
 	$(Q)$(MAKE) --no-print-directory $(O)/tests/properties.o $(O)/tests/image $(O)/fuzz/fuzz_decide
 	$(Q)tests/prove/run
 
+RACES_KERNELS ?= 6.1 newest
+RACES_TRIES ?= 100000
+
+.PHONY: races
+races: deps ## races of paths, identity and network, RACES_TRIES (100,000) each, on RACES_KERNELS (6.1 newest)
+	$(Q)$(MAKE) --no-print-directory $(JOBS) all $(GUEST) $(RACE)
+	$(Q)rc=0; for k in $(RACES_KERNELS); do for t in "race/run --tries" attack/races; do \
+		tests/vm/run -k $$k --timeout 3000 -- tests/$$t $(RACES_TRIES) || rc=1; done; done; exit $$rc
+
 .PHONY: mutate
 mutate: deps ## removes lines of enforcement, one by one, and sees that a test notices; an hour: tests/mutate/run
 	$(Q)$(MAKE) --no-print-directory -j2 tests

@@ -2,8 +2,10 @@
 /*
  * race - tries to get out of a fence between a check and its use; started by tests/attack/races, fenced and not.
  *
- * usage: race flip WORK OUT TRIES     one thread exchanges WORK/t (a directory) and WORK/l (a link to OUT) all the time,
- *                                     the other changes things below WORK/t in every way
+ * usage: race flip WORK OUT TRIES [READ]
+ *                                     one thread has WORK/t (a directory) and WORK/l (a link to OUT) change places all the
+ *                                     time, at once or by one rename after the other; the other changes things below
+ *                                     WORK/t in every way, and reads there (READ: reads only)
  *        race exec OUT GO TRIES       executes itself again and again; once the file GO is there, each opening of a new
  *                                     file in OUT that succeeds is an escape
  *
@@ -21,19 +23,38 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { PER_EXEC = 500 };
+enum { PER_EXEC = 500, READING = 7 };
 
 static atomic_int done;
 static atomic_long flips;
+static long leaks;
 
+/* What stands between a flip by renames is that t is not there, which is no way out but makes other walks. */
 static void *flip(void *unused)
 {
 	while (!done) {
-		if (!syscall(SYS_renameat2, AT_FDCWD, "t", AT_FDCWD, "l", 2))
+		if (!syscall(SYS_renameat2, AT_FDCWD, "t", AT_FDCWD, "l", RENAME_EXCHANGE))
+			flips++;
+		sched_yield();
+		if (!rename("t", "between") && !rename("l", "t") && !rename("between", "l"))
 			flips++;
 		sched_yield();
 	}
 	return unused;
+}
+
+/* 0: something was read, of the file inside or, a leak, of the one outside. */
+static int attempt_read(void)
+{
+	int fd = open("t/f", O_RDONLY | O_CLOEXEC);
+	char c = 'i';
+
+	if (fd < 0)
+		return -1;
+	if (read(fd, &c, 1) == 1 && c == 'o')
+		leaks++;
+	close(fd);
+	return 0;
 }
 
 /* One try of kind n; 0 when it was done, wherever. */
@@ -41,7 +62,7 @@ static int attempt(long n)
 {
 	int fd;
 
-	switch (n % 8) {
+	switch (n % 9) {
 	case 0:
 		fd = open("t/new", O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
 		break;
@@ -58,6 +79,8 @@ static int attempt(long n)
 		return chmod("t/f", 0777);
 	case 6:
 		return truncate("t/f", 0);
+	case READING:
+		return attempt_read();
 	default:
 		return mkdir("t/dir", 0700);
 	}
@@ -83,9 +106,9 @@ static void restore(int real)
 	unlink("got");
 }
 
-static int run_flip(const char *work, const char *out, long tries)
+static int run_flip(const char *work, const char *out, long tries, int reads)
 {
-	long ok = 0, refused = 0, missed = 0;
+	long ok = 0, refused = 0, missed = 0, absent = 0;
 	pthread_t thread;
 	int real;
 
@@ -97,11 +120,13 @@ static int run_flip(const char *work, const char *out, long tries)
 	if (real < 0 || pthread_create(&thread, NULL, flip, NULL))
 		return 2;
 	for (long n = 0; n < tries; n++) {
-		if (!attempt(n)) {
+		if (!attempt(reads ? READING : n)) {
 			ok++;
 			restore(real);
-		} else if (errno == EROFS || errno == EXDEV) {
+		} else if (errno == EROFS || errno == EXDEV || errno == EACCES) {
 			refused++;
+		} else if (errno == ENOENT || errno == EEXIST) {
+			absent++;
 		} else {
 			missed++;
 		}
@@ -110,8 +135,8 @@ static int run_flip(const char *work, const char *out, long tries)
 	}
 	done = 1;
 	pthread_join(thread, NULL);
-	printf("tries %ld done %ld refused %ld other %ld flips %ld\n", tries, ok, refused, missed,
-	       (long)flips);
+	printf("tries %ld done %ld refused %ld absent %ld other %ld flips %ld leaks %ld\n", tries,
+	       ok, refused, absent, missed, (long)flips, leaks);
 	return 0;
 }
 
@@ -147,8 +172,8 @@ static int run_exec(char **argv, long tries)
 
 int main(int argc, char **argv)
 {
-	if (argc == 5 && !strcmp(argv[1], "flip"))
-		return run_flip(argv[2], argv[3], atol(argv[4]));
+	if (argc >= 5 && !strcmp(argv[1], "flip"))
+		return run_flip(argv[2], argv[3], atol(argv[4]), argc > 5);
 	if (argc == 5 && !strcmp(argv[1], "exec"))
 		return run_exec(argv, atol(argv[4]));
 	return 2;

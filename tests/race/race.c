@@ -5,12 +5,13 @@
  * listener outside; `race host KIND ...` runs outside and turns what the fence is in while it tries. The listener is
  * the judge: it counts what arrives. Root, in a virtual machine. Whatever cannot be set up ends it with 2.
  *
- *   race in connect PORT TRIES    sends TRIES datagrams to 127.0.0.2:PORT, each on a socket of its own, half of them
- *                                 connected; prints how many were refused and how many were not
+ *   race in connect PORT TRIES    tries TRIES times to reach 127.0.0.2:PORT, each on a socket of its own: by sendto, by a
+ *                                 connected datagram socket, by a TCP connection; prints how many were refused and not
  *   race in storm PORT TRIES      the same in children of children, TRIES in all, a few in each
  *   race in exec PORT TRIES       the same by images that execute one another, a few tries in each
  *   race host migrate PID A B N   moves the process and its threads between cgroups A and B, N times
- *   race host flip SLOT N         flips the active generation of a fence between two equal policies, N times
+ *   race host flip ID N [torn]    flips the active generation of a fence between two equal policies, N times or until it
+ *                                 ends; torn: every other one allows the loopback, which the listener must notice
  *   race host born A B TRIES PORT children, each cloned into cgroup A, every other one moved to B while it tries
  */
 #include <arpa/inet.h>
@@ -53,18 +54,21 @@ static void *shared(size_t size)
 	return p;
 }
 
-/* One try: odd ones connect first. EPERM is a refusal; what else goes wrong is neither. */
+/* One try, of the kind that n says. EPERM is a refusal; what else goes wrong is neither. */
 static void try_once(int port, unsigned int n, struct counts *counts)
 {
+	const struct timeval patience = { .tv_sec = 1 }; /* for a first packet that is dropped */
 	struct sockaddr_in to = { .sin_family = AF_INET, .sin_port = htons(port) };
-	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	int fd = socket(AF_INET, (n % 3 == 2 ? SOCK_STREAM : SOCK_DGRAM) | SOCK_CLOEXEC, 0);
 	long sent = -1;
 
 	inet_pton(AF_INET, "127.0.0.2", &to.sin_addr);
-	if (fd >= 0 && n & 1)
-		sent = connect(fd, (struct sockaddr *)&to, sizeof(to)) ? -1 : send(fd, "x", 1, 0);
-	else if (fd >= 0)
+	if (fd >= 0)
+		setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
+	if (fd >= 0 && n % 3 == 0)
 		sent = sendto(fd, "x", 1, 0, (struct sockaddr *)&to, sizeof(to));
+	else if (fd >= 0 && connect(fd, (struct sockaddr *)&to, sizeof(to)) == 0)
+		sent = n % 3 == 1 ? send(fd, "x", 1, 0) : 1;
 	if (sent == 1)
 		__atomic_add_fetch(&counts->passed, 1, __ATOMIC_RELAXED);
 	else if (errno == EPERM)
@@ -191,7 +195,7 @@ static int bpf_get(const char *name)
 	return fd;
 }
 
-static void map_do(int command, int fd, uint32_t key, void *value)
+static int map_try(int command, int fd, uint32_t key, void *value)
 {
 	union bpf_attr attr;
 
@@ -199,27 +203,45 @@ static void map_do(int command, int fd, uint32_t key, void *value)
 	attr.map_fd = fd;
 	attr.key = (uintptr_t)&key;
 	attr.value = (uintptr_t)value;
-	if (syscall(SYS_bpf, command, &attr, sizeof(attr)))
+	return syscall(SYS_bpf, command, &attr, sizeof(attr));
+}
+
+static void map_do(int command, int fd, uint32_t key, void *value)
+{
+	if (map_try(command, fd, key, value))
 		die("bpf");
 }
 
 /* As a reload does it: the idle generation is written whole, then one write makes it the active one. */
-static int host_flip(uint32_t slot, unsigned long n)
+static int host_flip(uint64_t id, unsigned long n, int torn)
 {
 	int fences = bpf_get("cordon_fences"), policies = bpf_get("cordon_policies");
-	struct cordon_fence fence;
+	struct cordon_fence fence = { 0 };
 	struct cordon_policy policy;
+	unsigned long flips = 0;
+	uint32_t slot = 0;
+	uint8_t loopback;
 
-	map_do(BPF_MAP_LOOKUP_ELEM, fences, slot, &fence);
+	while (!map_try(BPF_MAP_LOOKUP_ELEM, fences, slot, &fence) && fence.id != id)
+		slot++;
+	if (fence.id != id) { /* it ended */
+		printf("0 flips\n");
+		return 0;
+	}
 	map_do(BPF_MAP_LOOKUP_ELEM, policies, cordon_tag(slot, fence.generation), &policy);
-	for (unsigned long i = 0; i < n; i++) {
+	loopback = policy.loopback;
+	for (; flips < n && fence.id == id; flips++) {
+		int open = torn && flips + 1 < n && !(flips & 1);
+
+		policy.loopback = open ? CORDON_LOOPBACK_ALLOW : loopback;
 		fence.generation++;
 		policy.generation = fence.generation;
 		map_do(BPF_MAP_UPDATE_ELEM, policies, cordon_tag(slot, fence.generation), &policy);
 		map_do(BPF_MAP_UPDATE_ELEM, fences, slot, &fence);
 		usleep(200); /* who tries has the same processor */
+		map_do(BPF_MAP_LOOKUP_ELEM, fences, slot, &fence);
 	}
-	printf("%lu flips\n", n);
+	printf("%lu flips\n", flips);
 	return 0;
 }
 
@@ -261,8 +283,8 @@ int main(int argc, char **argv)
 		return race_in(argv);
 	if (argc == 7 && !strcmp(argv[1], "host") && !strcmp(argv[2], "migrate"))
 		return host_migrate(argv[3], argv[4], argv[5], strtoul(argv[6], NULL, 10));
-	if (argc == 5 && !strcmp(argv[1], "host") && !strcmp(argv[2], "flip"))
-		return host_flip(strtoul(argv[3], NULL, 10), strtoul(argv[4], NULL, 10));
+	if (argc >= 5 && !strcmp(argv[1], "host") && !strcmp(argv[2], "flip"))
+		return host_flip(strtoull(argv[3], NULL, 10), strtoul(argv[4], NULL, 10), argc > 5);
 	if (argc == 7 && !strcmp(argv[1], "host") && !strcmp(argv[2], "born"))
 		return host_born(argv[3], argv[4], strtoul(argv[5], NULL, 10), atoi(argv[6]));
 	fprintf(stderr, "see the head of tests/race/race.c\n");
