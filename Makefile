@@ -191,7 +191,7 @@ $(O)/tests/image: tests/prove/image.c $(FUZZ_SRC) Makefile
 TOOLS := $(O)/tests/offers $(O)/tests/compat32 $(O)/tests/compat64 $(O)/tests/properties.o $(O)/tests/image
 
 # Programs that tests in the guest use: build/tests/DIR/NAME from tests/DIR/NAME.c.
-HELPERS := $(O)/tests/identity/whois
+HELPERS := $(O)/tests/identity/whois $(O)/tests/bench/fences
 $(HELPERS): $(O)/tests/%: tests/%.c $(LIBS) Makefile
 	$(call say,TEST,$@)
 	$(Q)mkdir -p $(@D)
@@ -276,7 +276,7 @@ golden-update: all ## write new expectations for the golden tests; look at the d
 .PHONY: bench
 bench: deps ## instruction counts against peers, in VMs; writes build/bench.json
 	$(Q)$(MAKE) --no-print-directory all
-	$(Q)$(MAKE) --no-print-directory $(O)/ledger/bench
+	$(Q)$(MAKE) --no-print-directory $(O)/ledger/bench $(O)/tests/bench/fences
 	$(Q)tests/bench/run
 	$(Q)tests/bench/ledger
 	$(Q)$(MAKE) --no-print-directory $(O)/tests/cordon-gateway-test $(O)/tests/load

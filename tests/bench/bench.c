@@ -17,6 +17,7 @@
  *      tcp-connect   the connect alone
  *      udp-connect   connect of a datagram socket to the server
  *      udp-sendto    sendto to the server
+ *      udp-many      the same to 64 addresses of the server in turn, more than anybody remembers
  *      exec          fork, execve of $BENCH_TRUE, wait
  * The files are made by --make, before anybody is fenced. --wait: not before FILE is there.
  */
@@ -40,6 +41,7 @@
 
 enum { TCP_PORT = 8800, UDP_PORT = 8801, PASSES = 4, BACKLOG = 4096, DRAIN_MS = 200, SETTLE_S = 5 };
 enum { SERVER_MS = 20, CALLS_MAX = 100000 };
+enum { MANY = 64, MANY_FIRST = 0x7f000140 }; /* 127.0.1.64/26 */
 
 static char file[256];
 static int udp_fd, udp_connect_fd;
@@ -127,6 +129,18 @@ static uint64_t call_udp_sendto(void)
 	return __rdtsc() - start;
 }
 
+static uint64_t call_udp_many(void)
+{
+	static unsigned int n;
+	struct sockaddr_in to = server(UDP_PORT);
+	uint64_t start;
+
+	to.sin_addr.s_addr = htonl(MANY_FIRST + n++ % MANY);
+	start = __rdtsc();
+	must(sendto(udp_fd, "x", 1, 0, (struct sockaddr *)&to, sizeof(to)) == 1, "sendto");
+	return __rdtsc() - start;
+}
+
 static uint64_t call_exec(void)
 {
 	const char *path = getenv("BENCH_TRUE");
@@ -158,6 +172,7 @@ static const struct row rows[] = {
 	{ "tcp", call_tcp, 500, 1 },
 	{ "udp-connect", call_udp_connect, 1000, 1 },
 	{ "udp-sendto", call_udp_sendto, 1000, 1 },
+	{ "udp-many", call_udp_many, 1000, 1 },
 	{ "exec", call_exec, 100, 0 },
 };
 
@@ -287,6 +302,7 @@ static int listener(int type, int port)
 	struct sockaddr_in at = server(port);
 	int fd = socket(AF_INET, type | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 
+	at.sin_addr.s_addr = htonl(INADDR_ANY);
 	must(fd >= 0 && !setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &room, sizeof(room)), "socket");
 	must(!bind(fd, (struct sockaddr *)&at, sizeof(at)), "bind");
 	must(type == SOCK_DGRAM || !listen(fd, BACKLOG), "listen");

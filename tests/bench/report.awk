@@ -6,13 +6,15 @@
 # The limits: what a process outside fences pays above bare, of what empty programs on the same hooks cost (those of
 # cgroups on a cgroup beside); what one inside pays, of what Landlock costs for the same rule, at depth 8, and of
 # empty programs, of cgroups too, for what it sends; one program of Cordon's for open, write, close; and
-# what a cold `cordon run` takes to its command, by an estimate of what that is on a real machine.
+# what a cold `cordon run` takes to its command, by an estimate of what that is on a real machine; and what many fences
+# and rules add, of what one does.
 
 BEGIN {
 	UNFENCED_MAX = 1.25
 	WRITE_MAX = 0.5
 	READ_MAX = 1.0
 	NET_MAX = 1.5
+	GROWTH_MAX = 1.02
 	TOLERANCE = 0.005 # of the limit: counts repeat to 0.15 %
 	NOISE = 5         # instructions, that a median may be off
 	COLD_MAX = 150    # ms that a cold start may add, natively
@@ -32,6 +34,15 @@ $1 == "row" {
 $1 == "hook" {
 	fired[$2] = fired[$2] sprintf("%s%s x%.0f", fired[$2] ? ", " : "", $3, $4 / 1000)
 	hooks[$2]++
+}
+
+$1 == "growth" {
+	grown[$2, $4, $3] = $5
+	if (!(($2, $4) in grows)) {
+		grows[$2, $4] = 1
+		growths[++n_growths] = $2 SUBSEP $4
+	}
+	numbers[$2] = numbers[$2] (numbers[$2] ~ ("(^| )" $3 "( |$)") ? "" : (numbers[$2] == "" ? "" : " ") $3)
 }
 
 $1 == "spawn" { sample("spawn " $2, $4); if (NF > 4) sample("start " $2, $5) }
@@ -122,6 +133,32 @@ function table(    i, r) {
 		printf "  programs of Cordon's that run for an unfenced %s: %s\n", r, fired[r]
 }
 
+# What a call adds to bare beside so many fences or rules. Of TCP no limit is held: half of the calls take a third longer on
+# some kernels, whoever makes them, and which half the median falls into is chance.
+function growth(    i, k, j, n, at) {
+	printf "\n  added instructions a call by the number of fences, and of rules of a kind in one fence:\n"
+	for (i = 1; i <= n_growths; i++) {
+		split(growths[i], k, SUBSEP)
+		printf "  %-8s %-12s", k[1], k[2]
+		n = split(numbers[k[1]], at, " ")
+		for (j = 1; j <= n; j++)
+			printf "  %5d: %6d", at[j], grown[k[1], k[2], at[j]] - bare(k[2])
+		print ""
+	}
+}
+
+function growth_limits(    i, k, n, at, first, last) {
+	for (i = 1; i <= n_growths; i++) {
+		split(growths[i], k, SUBSEP)
+		n = split(numbers[k[1]], at, " ")
+		first = grown[k[1], k[2], at[1]] - bare(k[2])
+		last = grown[k[1], k[2], at[n]] - bare(k[2])
+		if (first > NOISE && k[2] !~ /^tcp/)
+			verdict_of(sprintf("growth, %s %s, of what one adds", at[n], k[1]), k[2], last / first, GROWTH_MAX,
+				last <= first * GROWTH_MAX, last <= first * GROWTH_MAX + 2 * NOISE)
+	}
+}
+
 function ms(name) {
 	return sprintf("%.1f", middle(name) / 1000)
 }
@@ -159,7 +196,7 @@ function commands() {
 	}
 }
 
-function write_json(    i, s, sep, r, name) {
+function write_json(    i, s, sep, r, name, k, n, at) {
 	out("{\"kernel\": \"" label "\", \"attach\": \"" (label ~ /fmodret/ ? "fmod_ret" : "lsm") "\", ")
 	out("\"unit\": \"instructions per call\",\n \"rows\": [")
 	for (i = 1; i <= n_rows; i++) {
@@ -168,6 +205,15 @@ function write_json(    i, s, sep, r, name) {
 		for (s = 1; s in scenarios; s++)
 			if (has(scenarios[s], r))
 				out(", \"" scenarios[s] "\": " value[scenarios[s], r])
+		out("}")
+	}
+	out("],\n \"growth\": [")
+	for (i = 1; i <= n_growths; i++) {
+		split(growths[i], k, SUBSEP)
+		out((i > 1 ? "," : "") "\n  {\"of\": \"" k[1] "\", \"row\": \"" k[2] "\"")
+		n = split(numbers[k[1]], at, " ")
+		for (s = 1; s <= n; s++)
+			out(", \"" at[s] "\": " grown[k[1], k[2], at[s]])
 		out("}")
 	}
 	out("],\n \"limits\": [")
@@ -194,6 +240,8 @@ END {
 	if (!n_rows)
 		exit 1
 	table()
+	if (n_growths)
+		growth()
 	commands()
 	print "  limits:"
 	for (i = 1; i <= n_rows; i++)
@@ -205,6 +253,7 @@ END {
 	limit("fenced, of empty programs: datagram", "fenced", "empty_in", "udp-sendto", NET_MAX)
 	limit("fenced, of empty programs: connect, reported", "fenced", "empty_in", "udp-connect", NET_MAX)
 	limit("fenced, of empty programs: connect, reported", "fenced", "empty_in", "tcp-connect", NET_MAX)
+	growth_limits()
 	if (count["start cold"] && count["phase verify"])
 		verdict_of("cold start, native estimate in ms, 4 processors", "cold", native(COLD_CORES), COLD_MAX,
 			native(COLD_CORES) <= COLD_MAX, 0)
