@@ -35,6 +35,7 @@ struct enforce {
 	int prog[ENFORCE_PROG_COUNT];
 	struct enforce_meta meta;
 	struct cordon_state *state; /* of each slot, mapped */
+	int users_fd;		    /* says that this process uses what is pinned; see node.c */
 };
 
 struct enforce_fence {

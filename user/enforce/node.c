@@ -45,6 +45,33 @@ int enforce_lock(struct error *error)
 	return fd;
 }
 
+/*
+ * Who has opened what is pinned keeps a shared lock on its directory: between that and its first fence there is nothing
+ * else by which another, whose own fence ends, could tell that it must not remove the pins. With the node's lock held.
+ * The lock is given up by hand, since processes that were forked may keep the descriptor.
+ */
+static int users_join(struct error *error)
+{
+	int fd = open(ENFORCE_PIN_DIR, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	if (fd >= 0 && !flock(fd, LOCK_SH | LOCK_NB))
+		return fd;
+	error_set(error, errno, "cannot lock " ENFORCE_PIN_DIR ": %s", strerror(errno));
+	if (fd >= 0)
+		close(fd);
+	return -EIO;
+}
+
+/* True when nobody else is left. */
+static bool users_leave(int fd)
+{
+	bool last = !flock(fd, LOCK_EX | LOCK_NB);
+
+	flock(fd, LOCK_UN);
+	close(fd);
+	return last;
+}
+
 int enforce_run_path(char *path, size_t size, uint64_t fence_id)
 {
 	int n = snprintf(path, size, ENFORCE_RUN_DIR "/fence-%llu", (unsigned long long)fence_id);
@@ -390,6 +417,10 @@ static int enforce_open_locked(const struct host_report *report, bool degraded, 
 	memset(enforce->map, 0xff, sizeof(enforce->map));
 	memset(enforce->prog, 0xff, sizeof(enforce->prog));
 	err = node_open_locked(enforce, &want, error);
+	if (!err) {
+		enforce->users_fd = users_join(error);
+		err = enforce->users_fd < 0 ? enforce->users_fd : 0;
+	}
 	if (err) {
 		node_close(enforce);
 		free(enforce);
@@ -420,6 +451,7 @@ int enforce_keep(const struct host_report *report, bool degraded, uint32_t fence
 	if (err)
 		return err;
 	err = node_keep(error);
+	users_leave(enforce->users_fd);
 	node_close(enforce);
 	free(enforce);
 	return err;
@@ -429,6 +461,7 @@ int enforce_unload(unsigned int *ret_alive, struct error *error)
 {
 	struct enforce enforce = { .state = NULL };
 	_cleanup_close_ int lock = enforce_lock(error);
+	int users_fd;
 
 	if (lock < 0)
 		return lock;
@@ -437,6 +470,9 @@ int enforce_unload(unsigned int *ret_alive, struct error *error)
 	memset(enforce.map, 0xff, sizeof(enforce.map));
 	memset(enforce.prog, 0xff, sizeof(enforce.prog));
 	*ret_alive = node_open_pins(&enforce) ? 0 : node_reclaim(&enforce);
+	users_fd = open(ENFORCE_PIN_DIR, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (users_fd >= 0 && !users_leave(users_fd) && !*ret_alive)
+		*ret_alive = 1; /* of who begins */
 	node_close(&enforce);
 	if (!*ret_alive)
 		pins_remove(ENFORCE_PIN_DIR, true);
@@ -446,11 +482,13 @@ int enforce_unload(unsigned int *ret_alive, struct error *error)
 void enforce_close(struct enforce *enforce)
 {
 	_cleanup_close_ int lock = -1;
+	bool last;
 
 	if (!enforce)
 		return;
 	lock = enforce_lock(NULL);
-	if (lock >= 0 && !node_reclaim(enforce) && !node_kept())
+	last = users_leave(enforce->users_fd);
+	if (lock >= 0 && !node_reclaim(enforce) && !node_kept() && last)
 		pins_remove(ENFORCE_PIN_DIR, true);
 	else if (lock >= 0)
 		enforce_demand_drop(enforce);
