@@ -65,6 +65,7 @@ enum {
 	IOC_READ = 1U << 31,
 	FS_IOC_FIEMAP = 0xc020660b,
 	FS_IOC_SHUTDOWN = 0x8004587d,
+	FS_IOC_SET_ENCRYPTION_POLICY = 0x800c6613,
 	PROCMAP_QUERY = 0xc0686611,
 	TIOCSTI = 0x5412,
 	TIOCLINUX = 0x541c,
@@ -1281,7 +1282,7 @@ static __always_inline bool ioctl_changes(unsigned int cmd)
 
 	if (cmd == FS_IOC_FIEMAP || cmd == PROCMAP_QUERY)
 		return false;
-	if (cmd & IOC_WRITE || cmd == FS_IOC_SHUTDOWN)
+	if (cmd & IOC_WRITE || cmd == FS_IOC_SHUTDOWN || cmd == FS_IOC_SET_ENCRYPTION_POLICY)
 		return true;
 	return !(cmd & IOC_READ) && kind != 0 && kind != 'T';
 }
