@@ -6,6 +6,7 @@ import rows_in  # noqa: F401
 import rows_form  # noqa: F401
 import rows_file  # noqa: F401
 import rows_fd  # noqa: F401
+import rows_held  # noqa: F401
 import rows_kernel  # noqa: F401
 import rows_list  # noqa: F401
 import rows_place  # noqa: F401

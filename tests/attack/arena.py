@@ -5,9 +5,11 @@ loopback and unix sockets, directories, a victim process, cgroups. Root; belongs
 sysctls and mounts over a device. Whatever cannot be set up is an exception, which fails the run.
 """
 
+import ctypes
 import hashlib
 import os
 import fcntl
+import mmap
 import selectors
 import shutil
 import socket
@@ -34,21 +36,23 @@ AGAIN = f"{W}/again"  # writable, until a row has it removed; not in the root di
 RUN = "/run/cordon-attack"
 CGROUP = "/sys/fs/cgroup"
 DG, LISTEN = 5300, 8000
+NOPS = 0x0101  # the port of a UDP header that a reader would find who took four IP options (NOP) for it
 
 
 def policy(places):
     return f"""cordon: 1
 name: attack
 files:
-  write: [{', '.join([AGAIN, *places])}]
+  write: [{', '.join([AGAIN, OLD + '/mine', *places])}]
   read:
-    deny: [{SECRET}/file, {SECRET}/dir, {OLD}/FS_IOC_SETVERSION, {OLD}/EXT4_IOC_SETVERSION]
+    deny: [{SECRET}/file, {SECRET}/dir, {OLD}/FS_IOC_SETVERSION, {OLD}/EXT4_IOC_SETVERSION, {OLD}/mine/secret]
   exec:
     deny: [{SECRET}/tool, {W}/app/tools]
 network:
   gateway: {GW}:8800
   allow:
     - {{to: {GW}, port: {DG}, proto: udp}}
+    - {{to: {GW}, port: {NOPS}, proto: udp}}
     - {{to: "fd00::/8"}}
   dns: gateway
   resolver: ["{GW}:5353", "[fd00:99::5]:5353"]
@@ -277,10 +281,11 @@ class Arena:
             os.makedirs(path)
         subprocess.run(["modprobe", "-q", "loop"])
         run("truncate", "-s", "8M", OLD + ".img")
-        run("mkfs.ext4", "-q", "-O", "^metadata_csum", OLD + ".img")
+        run("mkfs.ext4", "-q", "-O", "^metadata_csum,encrypt", OLD + ".img")
         run("mount", "-o", "loop", OLD + ".img", OLD)
         os.mkdir(OLD + "/put")
-        for path in (f"{SECRET}/file", f"{SECRET}/dir/a/f", f"{OLD}/FS_IOC_SETVERSION", f"{OLD}/EXT4_IOC_SETVERSION"):
+        os.mkdir(OLD + "/mine")
+        for path in (f"{SECRET}/file", f"{SECRET}/dir/a/f", f"{OLD}/FS_IOC_SETVERSION", f"{OLD}/EXT4_IOC_SETVERSION", f"{OLD}/mine/secret"):
             self.write(path, "secret\n")
         self.write(f"{SECRET}/open", "open\n")
         os.link(f"{SECRET}/file", "/scratch/hardlink")
@@ -591,6 +596,20 @@ class Arena:
         self.mounted = []
 
     @staticmethod
+    def umount_from(cgroup, target):
+        """By a process that enters a cgroup first: {got: its number, errno}."""
+        pid = os.fork()
+        if pid == 0:
+            err = 255
+            try:
+                with open(f"{cgroup}/cgroup.procs", "w") as f:
+                    f.write("0")
+                err = ctypes.get_errno() if libc.umount2(target.encode(), 2) else 0
+            finally:
+                os._exit(err)
+        return {"got": pid, "errno": os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])}
+
+    @staticmethod
     def renew(path):
         """Removes a directory with all that is in it and makes another that has its inode number."""
         number = os.stat(path).st_ino
@@ -639,6 +658,13 @@ class Arena:
             return token.encode() in self.caller.recv(100)
         except OSError:
             return False
+
+    def bpf_map(self):
+        """A BPF map that can be mapped into memory; self.shared is what it holds."""
+        attr = struct.pack("=IIIII", 2, 4, 4096, 1, 1 << 10)  # BPF_MAP_TYPE_ARRAY, BPF_F_MMAPABLE
+        fd = check(libc.syscall(321, 0, attr, len(attr)))
+        self.shared = mmap.mmap(fd, 4096)
+        return fd
 
     def owned_pipe(self, pid):
         """The writing end of a pipe that signals a process when it can be read; both ends stay open here."""

@@ -126,7 +126,9 @@ def hold(directory):
             maps[name] = address
     if os.path.isdir(directory):
         import ring
+        import rows_held
         held["ring"] = ring.Ring(8) if ring.available() else None
+        held.update(rows_held.sockets())
 
 
 def run_part(row, part, context):

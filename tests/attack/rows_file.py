@@ -296,7 +296,7 @@ def generation(path, command):
     """
     def do(a):
         fd = os.open(a.fill(path), 3)  # neither for reading nor for writing: for ioctl
-        fcntl.ioctl(fd, command, struct.pack("=i", 4711))
+        fcntl.ioctl(fd, command, struct.pack("=i", int.from_bytes(os.urandom(3), "little")))
         os.close(fd)
         return read(path)(a)
     return do
@@ -306,6 +306,9 @@ for name, command in (("FS_IOC_SETVERSION", 0x40087602), ("EXT4_IOC_SETVERSION",
     attack("F-12", f"read after {name} on a read-denied file", generation("{OLD}/" + name, command), effect=secret,
            errnos=(errno.EROFS, errno.EACCES, errno.EPERM), twin=read("{SECRET}/open"), lacking=(errno.ENOTTY,),
            events=[ev(("ioctl", "open_read", "open_write"), (W, "files.read.deny"), path="{OLD}/" + name)])
+
+reads("F-12", "read after FS_IOC_SETVERSION on a read-denied file that may be changed", generation("{OLD}/mine/secret", 0x40087602), read("{SECRET}/open"),
+      "{OLD}/mine/secret", lacking=(errno.ENOTTY,))
 
 # --- truncate ---------------------------------------------------------------------------------------------------
 
@@ -426,6 +429,34 @@ for name, op, do, file, hooks in (
     attack("F-20", name, lambda a, do=do, file=file: do(a, f"{a.out}/{file}"), errnos=ROFS, hooks=hooks, prep=meta_prep,
            twin=lambda a, do=do, file=file: do(a, f"{a.wd}/{file}"), events=[ev(op, W, path="{out}/" + file)],
            lacking=(errno.ENOSYS, errno.ENOTTY))
+
+
+def encryption_prep(arena, a):
+    for path in (f"{a.OLD}/{a.slug}", f"{a.OLD}/mine/{a.slug}"):
+        os.mkdir(path)
+
+
+def encrypt(path):
+    """FS_IOC_SET_ENCRYPTION_POLICY, whose number says that it reads; OLD has the feature."""
+    def do(a):
+        fd = os.open(a.fill(path), os.O_RDONLY)
+        fcntl.ioctl(fd, 0x800c6613, struct.pack("=BBBB8s", 0, 1, 4, 0, b"cordon"))
+    return do
+
+
+def encrypted(arena, a, result):
+    fd = os.open(f"{a.OLD}/{a.slug}", os.O_RDONLY)
+    try:
+        fcntl.ioctl(fd, 0x400c6615, bytearray(12))  # FS_IOC_GET_ENCRYPTION_POLICY
+        return True
+    except OSError:
+        return False
+    finally:
+        os.close(fd)
+
+
+attack("F-20", "FS_IOC_SET_ENCRYPTION_POLICY on an empty directory", encrypt("{OLD}/{slug}"), twin=encrypt("{OLD}/mine/{slug}"), errnos=ROFS, prep=encryption_prep,
+       effect=encrypted, events=[ev("ioctl", W, path="{OLD}/{slug}")], lacking=(errno.EOPNOTSUPP, errno.ENOTTY))
 attack("F-20", "setfacl", lambda a: setfacl(a, a.out + "/f"), errnos=ROFS, twin=lambda a: setfacl(a, a.wd + "/f"),
        events=[ev("setxattr", W, path="{out}/f")])
 
@@ -477,6 +508,27 @@ for name, do, op in (("for reading", open_device(os.O_RDONLY, read_disk), "open_
            twin=lambda a: read_null(a), events=[ev(op, "files.device", path="{wd}/disk")])
 
 
+def write_device(path):
+    return lambda a: os.write(os.open(path, os.O_WRONLY), a.token.encode() + b"\n") and None
+
+
+def logged(arena, a, result):
+    """Is the token in the kernel's log?"""
+    fd = os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        while a.token.encode() not in os.read(fd, 8192):
+            pass
+        return True
+    except BlockingIOError:
+        return False
+    finally:
+        os.close(fd)
+
+
+attack("F-22", "a message to the kernel's log by its device", write_device("/dev/kmsg"), effect=logged, twin=write_device("/dev/null"),
+       events=[ev("open_write", "files.device", path="/dev/kmsg")])
+
+
 def read_null(a):
     expect(open("/dev/null").read() == "", "/dev/null has bytes")
     expect(len(os.read(os.open("/dev/zero", os.O_RDONLY), 4)) == 4, "/dev/zero has none")
@@ -516,10 +568,13 @@ def queue_prep(arena, a):
     inside.check(libc.mq_open(b"/" + a.slug.encode(), os.O_CREAT | os.O_RDWR, 0o600, None))
 
 
-# The fence has an IPC namespace of its own, as containers have, where it is not. Shared ones: the self-test.
+# The fence has an IPC namespace of its own, as containers have, where it is not.
 attack("F-23", "removing a message queue of the host", lambda a: inside.check(libc.mq_unlink(b"/" + a.slug.encode())) and None,
        prep=queue_prep, effect=lambda arena, a, r: not os.path.exists("/dev/mqueue/" + a.slug), errnos=(errno.ENOENT,),
        twin=lambda a: os.unlink(a.wd + "/f"), absent=True)
+attack("F-23", "removing a message queue of the host, whose IPC namespace one has", lambda a: inside.check(libc.mq_unlink(b"/" + a.slug.encode())) and None,
+       prep=queue_prep, effect=lambda arena, a, r: not os.path.exists("/dev/mqueue/" + a.slug), errnos=ROFS, fence="attached",
+       twin=lambda a: os.unlink(a.wd + "/f"), events=[ev("unlink", W)], hooks=["file_inode_unlink"])
 attack("F-23", "making a message queue", lambda a: inside.check(libc.mq_open(b"/" + a.slug.encode(), os.O_CREAT | os.O_RDONLY, 0o600, None)) and "made",
        effect=lambda arena, a, r: r["data"] == "made", errnos=ROFS + (errno.EPERM, errno.EACCES),
        twin=lambda a: open(a.wd + "/n", "w").close(), events=[ev("mknod", W)], hooks=["file_inode_create"])
@@ -603,7 +658,30 @@ def pivot(a):
 
 # CAP_SYS_ADMIN is asked for before the hook, and a user namespace has no mounts that it may take away.
 attack("F-24", "umount of a mount of the host", unmount, twin=write("{wd}/d/f"), hooks=["file_sb_umount+guard_capable"],
-       effect=lambda arena, a, r: r["data"] == "written", events=[ev("capable", "guard.capability", count=range(1, 3))])
+       effect=lambda arena, a, r: r["data"] == "written", events=[ev(("capable", "mount"), ("guard.capability", "files.mount"), count=range(1, 3))])
+
+
+def entered_prep(arena, a):
+    arena.mount_for(os.getpid(), a.OLD, a.out + "/d")
+
+
+def entered(a):
+    """A process of the host that enters the fence keeps its capabilities until it executes something."""
+    got = inside.ask("umount", path=a.CGROUP, target=a.out + "/d")[0]
+    inside.child_of_mine(got["got"])
+    if got["errno"]:
+        raise OSError(got["errno"], os.strerror(got["errno"]))
+
+
+def unmounted(arena, a, result):
+    if os.path.ismount(a.out + "/d"):
+        return False
+    arena.mounted.clear()
+    return True
+
+
+attack("F-24", "umount by a process that enters the fence", entered, prep=entered_prep, twin=write("{wd}/d/f"), hooks=["file_sb_umount"], fence="attached",
+       effect=unmounted, events=[ev("mount", "files.mount", path="{out}/d")])
 attack("F-24", "pivot_root", pivot, twin=write("{wd}/d/f"), hooks=["file_sb_pivotroot"],
        effect=lambda arena, a, r: r["data"] == "written", events=[ev("mount", "files.mount"), APART])
 attack("F-24", "an outside directory by open_tree and move_mount", move_tree, twin=write("{wd}/d/f"), hooks=["file_move_mount"],

