@@ -128,7 +128,10 @@ LINES = [
     (NET, "int net_sock_create(", "mark->fence_id = f.fence->id;", ";", "N-03 "),
     (NET, "static __always_inline __u32 packet_rule", "return CORDON_RULE_NET_LOOPBACK;", "return d->rule;", "N-03 another's udp|N-03 another's tcp listener that shares"),
     (NET, "noinline int packet_read", "if (head[0] != 0x45)", "if (0)", "N-05 IP options"),
-    (NET, "noinline int packet_read", "if ((d->proto != DECIDE_TCP && d->proto != DECIDE_UDP) ||", "if (", "N-05 IPv6 destination options"),
+    # Two lines for one thing: no rule has a yes for what is neither TCP nor UDP, and the packet hook does not ask for one, so that
+    # what the kernel itself sends (neighbour discovery) is denied without a report.
+    (NET, "noinline int packet_read", "if ((d->proto != DECIDE_TCP && d->proto != DECIDE_UDP) ||", "if (", "N-05 IPv6 destination options",
+     (DECIDE, "DECIDE_INLINE __u32 decide_net", "return CORDON_RULE_NET_DEFAULT;", "return CORDON_RULE_NET_ALLOW;")),
     (NET, "int net_egress(", "return packet_answer(&f, &d);", "return CGROUP_ALLOW;", "N-05 IP"),
     (NETIN, "static __always_inline bool sender_own", "own = mark && mark->fence_id == f->fence->id && sk->state != TCP_STATE_LISTEN;", "own = true;", "N-35 "),
     (NETIN, "static __always_inline __u32 datagram_rule", "return decide_allows(rule) ? rule : CORDON_RULE_NET_LISTEN;", "return CORDON_RULE_NET_LISTEN_OK;", "N-35 udp from outside"),
