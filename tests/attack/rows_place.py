@@ -69,7 +69,8 @@ for place, labels in PLACE_LABELS.items():
     attack("F-32" if place == "overlay" else "F-01", f"append on {place}", write(base + "/out/{slug}/f"), twin=write(base + "/wd/{slug}/f"), errnos=ROFS,
            events=[ev("open_write", W, path=base + "/out/{slug}/f")], **kw)
     attack("F-19", f"O_TMPFILE on {place}", lambda a, b=base: name_tmpfile(a.fill(b + "/out/{slug}"), a.fill(b + "/out/{slug}/n")), errnos=ROFS,
-           twin=lambda a: name_tmpfile(a.wd, a.wd + "/n"), events=[ev(("open_write", "mknod"), W)], lacking=(errno.EOPNOTSUPP,), **kw)
+           twin=lambda a: name_tmpfile(a.wd, a.wd + "/n"), lacking=(errno.EOPNOTSUPP,),
+           events=[ev("mknod" if place == "overlay" else ("open_write", "mknod"), W)], **kw)  # overlayfs makes the file before it is opened
     if place == "btrfs":  # wd is a subvolume of its own: what is renamed does not leave it
         continue
     attack("F-06", f"rename into the workdir on {place}", rename(base + "/out/{slug}/f", base + "/wd/{slug}/x"), errnos=ROFS_XDEV,
