@@ -199,23 +199,35 @@ int enforce_fence_make(struct enforce *enforce, const struct enforce_fence_optio
 
 /* --- policy ------------------------------------------------------------------------------------------------- */
 
-/* Opens a path as a process with that root directory sees it; symlinks stay inside it, too. */
-static int open_in_root(int root_fd, const char *path)
+/* Opens a path as a process with that root directory sees it; symlinks stay inside it, too. plain: there may be none. */
+static int open_in_root(int root_fd, const char *path, bool plain)
 {
 	struct open_how how = {
 		.flags = O_PATH | O_CLOEXEC,
-		.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS,
+		.resolve =
+			RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS | (plain ? RESOLVE_NO_SYMLINKS : 0),
 	};
 
 	return syscall(SYS_openat2, root_fd, path, &how, sizeof(how));
 }
 
-static int roots_open(const struct image *image, int root_fd, int *fds, struct error *error)
+/*
+ * attached: what is to be fenced runs already, and may have put a link where it wants to be able to write; so what may be
+ * written is named without one.
+ */
+static int roots_open(const struct image *image, int root_fd, bool attached, int *fds,
+		      struct error *error)
 {
 	for (uint32_t i = 0; i < image->n_roots; i++) {
 		const char *path = image_string(image, image_roots(image)[i].path);
+		bool plain = attached && image_roots(image)[i].flags & CORDON_ROOT_WRITE;
 
-		fds[i] = open_in_root(root_fd, path);
+		fds[i] = open_in_root(root_fd, path, plain);
+		if (fds[i] < 0 && errno == ELOOP && plain)
+			return error_set(error, ELOOP,
+					 "%s: leads through a symbolic link, which who is to be "
+					 "fenced may have put there; name the place itself",
+					 path);
 		if (fds[i] < 0)
 			return error_set(error, errno, "%s: %s", path, strerror(errno));
 	}
@@ -309,7 +321,7 @@ static int roots_resolve(struct enforce_fence *fence, const struct image *image,
 	if (!err && root_fd < 0)
 		err = error_set(error, errno, "%s: %s", path, strerror(errno));
 	if (!err)
-		err = roots_open(image, root_fd, fds, error);
+		err = roots_open(image, root_fd, fence->info.attached, fds, error);
 	if (!err && image->n_roots)
 		err = enforce_resolve(fence->enforce, fds, image->n_roots, objects, error);
 	if (!err)
