@@ -20,7 +20,7 @@
 #include "policy/policy.h"
 #include "util/util.h"
 
-enum { NOT_STARTED = 125 };
+enum { NOT_STARTED = 125, MORE_DESCRIPTORS = 1 << 20 };
 
 struct fenced {
 	struct host_cgroup cgroup;
@@ -68,11 +68,9 @@ static struct rlimit descriptors;
 
 static void more_descriptors(void)
 {
-	struct rlimit more;
+	const struct rlimit more = { MORE_DESCRIPTORS, MORE_DESCRIPTORS };
 
 	getrlimit(RLIMIT_NOFILE, &descriptors);
-	more = descriptors;
-	more.rlim_cur = more.rlim_max;
 	setrlimit(RLIMIT_NOFILE, &more);
 }
 
