@@ -24,7 +24,7 @@ from rows_file import AT_FDCWD, ROFS, W, write
 from rows_guard import capable
 from rows_net import DG, GATEWAY, GATEWAY_UDP, make, received
 from rows_task import done
-from table import allowed, attack, ev
+from table import ROWS, allowed, attack, ev
 
 NEWUSER, NEWNS = 0x10000000, 0x20000
 OPEN_TREE, FSOPEN, FSCONFIG, FSMOUNT = 428, 430, 431, 432
@@ -508,8 +508,8 @@ attack("A-31", "a socket file outside by IORING_OP_BIND", ring_bind("{out}/socke
 
 
 def device_prep(arena, a):
-    for name in ("tun", "vhost_vsock", "fuse"):
-        subprocess.run(["modprobe", "-q", name])
+    if "devices" not in OUTSIDE:
+        OUTSIDE["devices"] = subprocess.run(["modprobe", "-q", "-a", "tun", "vhost_vsock", "fuse"])
 
 
 for number, path, mode in ((32, "/dev/net/tun", os.O_RDWR), (33, "/dev/fuse", os.O_RDWR), (34, "/dev/loop-control", os.O_RDWR), (36, "/dev/vhost-vsock", os.O_RDWR),
@@ -642,3 +642,10 @@ def abstract_name(a):
 attack("A-39", "a descriptor from outside by IORING_OP_MSG_RING", handed_by_ring, twin=write("{wd}/f"), errnos=(errno.EPERM,), lacking=(errno.ENOSYS,),
        events=[ev("write", "files.descriptor")], gap="docs/threat-model.md: an accomplice outside, IORING_OP_MSG_RING")
 allowed("A-40", "the host connects to a name of the abstract space that the fence took", abstract_name)
+
+# What never got through, on any kernel, is asked on one label of the matrix each: the hooks have rows of their own elsewhere.
+for row in ROWS:
+    if row.case in ("A-15", "A-16", "A-17", "A-23", "A-28", "A-29", "A-30", "A-43", "A-44", "A-45", "A-46", "A-47", "A-48", "A-49", "A-50"):
+        row.labels = ("6.12",)
+    elif row.case in ("A-32", "A-33", "A-34", "A-36", "A-37", "A-38", "A-39"):
+        row.labels = ("6.18",)
