@@ -143,7 +143,7 @@ LINES = [
     (NETCONF, "(net_setsockopt,", "return netconf_settle(&f, BPF_CORE_READ(sock, sk, __sk_common.skc_family), option);", "return 0;", "A-10 "),
     (FILE, "(file_fs_param,", FILES, "return 0;", "A-02 "),
     (FILE, "static __always_inline bool mount_adrift", "return !number || number == MNT_NS_ANON_INO;", "return false;", "A-03 "),
-    (FILE, "noinline int terminal_outside", "return task_outside(leader, fence_id);", "return 0;", "A-18 "),
+    (FILE, "noinline int terminal_outside", "return task_outside(leader, fence_id);", "return task_outside(leader, fence_id) && !fence_id;", "A-18 "),
     (FILE, "(file_open,", "write = true;", ";", "A-20 "),
     (FILE, "(guard_fcntl,", "return change_path(ret, &file->f_path, CORDON_OP_SETATTR, cmd);", "return ret;", "A-21 "),
     (FILE, "static __always_inline int change_ioctl", "return change_elsewhere(ret, file, cmd);", "return ret;", "A-24 "),
