@@ -35,7 +35,7 @@ LINES = [
     (DECIDE, "DECIDE_INLINE __u32 decide_capability", "return cap < 64 && counts >> cap & 1 ? CORDON_RULE_NONE : CORDON_RULE_GUARD_CAPABILITY;", "return CORDON_RULE_NONE;", "P-07 sethostname"),
     (DECIDE, "DECIDE_INLINE int decide_always", "return rule == CORDON_RULE_NET_METADATA || rule == CORDON_RULE_GUARD_STATE;", "return 0;", "~N-01 plain metadata, tcp"),
     # --- which fence
-    (IDENTITY, "static __always_inline bool task_outside", "return !mark_known(mark) || mark_fence_id(mark) != fence_id;", "return 0;", "P-05 kill to a process outside"),
+    (IDENTITY, "static __always_inline bool task_outside", "return !mark_known(mark) || mark_fence_id(mark) != fence_id;", "return mark_known(mark) && !fence_id;", "P-05 kill to a process outside"),
     (IDENTITY, "noinline int cgroup_slot_search", "bpf_loop(CORDON_CGROUP_DEPTH_MAX, cgroup_step, &w, 0);", "bpf_loop(1, cgroup_step, &w, 0);", "C-04 "),
     (IDENTITY, "static __always_inline bool task_in_cgroup", "return bpf_get_current_ancestor_cgroup_id(f->fence->cgroup_level) == f->fence->cgroup_id;", "return true;", "C-01 tcp after|C-01 a socket of before"),
     (GUARD, "fence_task_alloc,", "!task_mark(task, f.slot, f.fence->id, f.task && f.task->entering)) {", "0) {", "C-04 a child's write"),
