@@ -179,7 +179,7 @@ LINES = [
     (GUARD, "(guard_bpf,", "return guard_bpf_any(ret, cmd);", "return 0;", "C-04 loading a BPF"),
     (GUARD, "(guard_bpf4,", "return guard_bpf_any(ret, cmd);", "return 0;", "C-04 loading a BPF"),
     (GUARD, "(fence_bprm_check,", "return -ERR_PERM;", "return 0;", "!tests/run/limits"),
-    (GUARD, "int fence_unmark_all(", "bpf_task_storage_delete(&cordon_tasks, task);", ";", "!tests/run/attach by_pid"),
+    (GUARD, "int fence_unmark_all(", "bpf_task_storage_delete(&cordon_tasks, task);", ";", "!tests/run/attach by_cgroup"),
     (GUARD, "int fence_resolve(", "bpf_seq_write(ctx->meta->seq, &object, sizeof(object));", ";", "F-23 mkdir"),
     (FILE, "int fence_find_files(", "bpf_seq_write(ctx->meta->seq, &found, sizeof(found));", ";", "!tests/run/attach by_cgroup"),
     (FILE, "int fence_find_maps(", "bpf_seq_write(ctx->meta->seq, &found, sizeof(found));", ";", "!tests/run/attach by_cgroup"),
