@@ -5,6 +5,7 @@ f ("outside\n" and "inside\n"), g, the directory d with d/f, and the symbolic li
 its effect is any change of the tree {out}: names, types, modes, owners, times, links, bytes, xattrs, inode flags.
 """
 
+import ctypes
 import errno
 import fcntl
 import os
@@ -564,8 +565,12 @@ for name, op, do, file, hooks in (
            events=[ev(op, W, **({"path": "{out}/" + file} if file else {}))])
 
 
+# One message of a byte: ten queues of the usual size are all that a user may have.
+SMALL_QUEUE = (ctypes.c_long * 8)(0, 1, 1)
+
+
 def queue_prep(arena, a):
-    inside.check(libc.mq_open(b"/" + a.slug.encode(), os.O_CREAT | os.O_RDWR, 0o600, None))
+    inside.check(libc.mq_open(b"/" + a.slug.encode(), os.O_CREAT | os.O_RDWR, 0o600, SMALL_QUEUE))
 
 
 # The fence has an IPC namespace of its own, as containers have, where it is not.
@@ -575,7 +580,7 @@ attack("F-23", "removing a message queue of the host", lambda a: inside.check(li
 attack("F-23", "removing a message queue of the host, whose IPC namespace one has", lambda a: inside.check(libc.mq_unlink(b"/" + a.slug.encode())) and None,
        prep=queue_prep, effect=lambda arena, a, r: not os.path.exists("/dev/mqueue/" + a.slug), errnos=ROFS, fence="attached",
        twin=lambda a: os.unlink(a.wd + "/f"), events=[ev("unlink", W)], hooks=["file_inode_unlink"])
-attack("F-23", "making a message queue", lambda a: inside.check(libc.mq_open(b"/" + a.slug.encode(), os.O_CREAT | os.O_RDONLY, 0o600, None)) and "made",
+attack("F-23", "making a message queue", lambda a: inside.check(libc.mq_open(b"/" + a.slug.encode(), os.O_CREAT | os.O_RDONLY, 0o600, SMALL_QUEUE)) and "made",
        effect=lambda arena, a, r: r["data"] == "made", errnos=ROFS + (errno.EPERM, errno.EACCES),
        twin=lambda a: open(a.wd + "/n", "w").close(), events=[ev("mknod", W)], hooks=["file_inode_create"])
 
