@@ -71,6 +71,10 @@
 	O(USERFAULTFD, GUARD, "userfaultfd", "handle page faults in user space")              \
 	O(INHERIT, GUARD, "inherit", "give a new task its parent's fence")                    \
 	O(CREDENTIALS, GUARD, "credentials", "act under credentials kept in an io_uring")     \
+	O(CPU, LIMIT, "cpu", "the tasks had to wait for processor time")                      \
+	O(MEMORY, LIMIT, "memory", "memory did not suffice; tasks were killed")               \
+	O(PIDS, LIMIT, "pids", "a task was not made")                                         \
+	O(TIME, LIMIT, "time", "the time is over; everything was killed")                     \
 	O(START, FENCE, "start", "the fence exists")                                          \
 	O(ENFORCING, FENCE, "enforcing", "the self-test from inside was denied")              \
 	O(ENTER, FENCE, "enter", "a process that was not born inside entered the fence")      \
@@ -140,6 +144,10 @@
 	R(GUARD_KEY, DENY, "guard.key", "keyrings are shared with processes outside")             \
 	R(GUARD_IPC, DENY, "guard.ipc", "SysV IPC of the host is shared with processes outside")  \
 	R(GUARD_STATE, DENY, "guard.state", "the fence's state is missing, full or ended")        \
+	R(LIMIT_CPU, DENY, "limits.cpu", "all tasks together use as much as they may")            \
+	R(LIMIT_MEMORY, DENY, "limits.memory", "all tasks together need more than they may")      \
+	R(LIMIT_PIDS, DENY, "limits.pids", "there are as many tasks as may be")                   \
+	R(LIMIT_TIME, DENY, "limits.time", "the fence has had the time that it may")              \
 	R(GW_OK, ALLOW, "gateway.allow", "nothing speaks against it")                             \
 	R(GW_IDENTITY, DENY, "gateway.identity", "the caller is no fence that lives")             \
 	R(GW_REQUEST, DENY, "gateway.request", "the request does not fit the tool, or no tool")   \

@@ -16,7 +16,13 @@
 #include "cordon/setup.h"
 #include "cordon/stream.h"
 
-enum { POLL_MS = 20, FREEZE_TIMEOUT_MS = 5000, EMPTY_EVERY = 25, FOUND_MAX = 64 };
+enum {
+	POLL_MS = 20,
+	FREEZE_TIMEOUT_MS = 5000,
+	KILL_TIMEOUT_MS = 10000,
+	EMPTY_EVERY = 25,
+	FOUND_MAX = 64
+};
 
 struct attach_options {
 	struct setup_options setup;
@@ -46,6 +52,7 @@ struct attach {
 	struct enforce *enforce;
 	struct enforce_fence *fence;
 	struct identity_owner *identity;
+	struct ceilings ceilings;
 	struct stream stream;
 	int signal_fd;
 };
@@ -197,6 +204,8 @@ static int attach_enclose(struct attach *a, struct error *error)
 	if (!err)
 		err = enforce_fence_selftest(a->fence, &proved, error);
 	if (!err)
+		err = ceilings_apply(&a->ceilings, error);
+	if (!err)
 		err = setup_publish(&a->setup, a->fence, &a->identity, error);
 	if (!err)
 		setup_announce(&a->setup, &a->stream, a->enforce, proved);
@@ -217,6 +226,15 @@ static int attach_signals(struct attach *a, struct error *error)
 	return a->signal_fd < 0 ? error_set(error, errno, "signalfd: %s", strerror(errno)) : 0;
 }
 
+/* The time is over. What cannot be killed is said and stays fenced. */
+static void attach_end_time(const struct attach *a)
+{
+	struct error error = { "" };
+
+	if (host_cgroup_kill(&a->cgroup, KILL_TIMEOUT_MS, &error))
+		cli_fail(0, "limits.time: %s", error.text);
+}
+
 /* Until an interrupt, or until the last task is gone. Returns the reason. */
 static const char *attach_wait(struct attach *a)
 {
@@ -228,6 +246,8 @@ static const char *attach_wait(struct attach *a)
 	for (unsigned int round = 1;; round++) {
 		stream_pump(&a->stream, 0);
 		stream_watch(&a->stream);
+		if (ceilings_watch(&a->ceilings, &a->stream))
+			attach_end_time(a);
 		if (poll(fds, ARRAY_SIZE(fds), POLL_MS) > 0 && fds[0].revents)
 			return "detached";
 		identity_serve(a->identity);
@@ -250,6 +270,9 @@ static int attach_run(struct attach *a, struct error *error)
 				  shared ? a->setup.policy->write.v : NULL, error);
 	if (!err)
 		err = enforce_open(&a->setup.report, a->setup.degraded, &a->enforce, error);
+	if (!err)
+		err = setup_ceilings(&a->setup, &a->options->setup, &a->cgroup, &a->ceilings,
+				     error);
 	if (!err)
 		err = attach_signals(a, error);
 	if (!err)
@@ -289,8 +312,11 @@ static int cmd_attach(const void *options, int argc, char **argv)
 	if (!err) {
 		printf("%llu\n", (unsigned long long)enforce_fence_info(a.fence)->id);
 		fflush(stdout);
+		ceilings_begin(&a.ceilings);
 		reason = attach_wait(&a);
+		ceilings_finish(&a.ceilings, &a.stream);
 	}
+	ceilings_restore(&a.ceilings);
 	identity_withdraw(a.identity);
 	stream_end(&a.stream, reason);
 	enforce_fence_end(a.fence);

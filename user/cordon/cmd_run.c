@@ -45,7 +45,9 @@ struct run {
 	struct enforce *enforce;
 	struct enforce_fence *fence;
 	struct identity_owner *identity;
+	struct ceilings ceilings;
 	struct stream stream;
+	bool time_over;
 	int signal_fd;
 	sigset_t old_mask;
 	int status; /* of the command, as of waitpid */
@@ -105,6 +107,9 @@ static int run_launch(struct run *run, char **argv, struct error *error)
 	snprintf(name, sizeof(name), "run-%d-%lld", getpid(), (long long)now.tv_sec);
 	err = host_cgroup_make(name, &run->cgroup, error);
 	if (!err)
+		err = setup_ceilings(&run->setup, &run->options->setup, &run->cgroup,
+				     &run->ceilings, error);
+	if (!err)
 		err = host_launch(&launch, &run->child, error);
 	return err;
 }
@@ -132,6 +137,8 @@ static int run_enclose(struct run *run, struct error *error)
 	if (!err)
 		err = enforce_fence_selftest(run->fence, &proved, error);
 	if (!err)
+		err = ceilings_apply(&run->ceilings, error);
+	if (!err)
 		err = setup_publish(setup, run->fence, &run->identity, error);
 	if (!err)
 		setup_announce(setup, &run->stream, run->enforce, proved);
@@ -151,6 +158,16 @@ static void run_cold_start(struct run *run)
 	stream_emit(&run->stream, CORDON_OP_COLD_START, ns, detail);
 }
 
+/* What cannot be killed is said and stays fenced; the command is waited for all the same. */
+static void run_end_time(struct run *run)
+{
+	struct error error = { "" };
+
+	run->time_over = true;
+	if (host_cgroup_kill(&run->cgroup, KILL_TIMEOUT_MS, &error))
+		cli_fail(0, "limits.time: %s", error.text);
+}
+
 /* Until the command ends: events out, signals in. */
 static void run_wait(struct run *run)
 {
@@ -163,6 +180,8 @@ static void run_wait(struct run *run)
 	for (;;) {
 		stream_pump(&run->stream, 0);
 		stream_watch(&run->stream);
+		if (ceilings_watch(&run->ceilings, &run->stream))
+			run_end_time(run);
 		if (poll(fds, ARRAY_SIZE(fds), POLL_MS) < 0 && errno != EINTR)
 			break;
 		signals_pass(run);
@@ -175,22 +194,26 @@ static void run_wait(struct run *run)
 	run->child.pid = 0;
 }
 
-static int status_code(int status)
+static int run_code(const struct run *run)
 {
-	return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+	if (run->time_over)
+		return EXIT_RUN_TIMEOUT;
+	return WIFSIGNALED(run->status) ? 128 + WTERMSIG(run->status) : WEXITSTATUS(run->status);
 }
 
 static void run_exit_event(struct run *run)
 {
 	char detail[80];
 
-	if (WIFSIGNALED(run->status))
+	if (run->time_over)
+		snprintf(detail, sizeof(detail), "limits.time ended the command");
+	else if (WIFSIGNALED(run->status))
 		snprintf(detail, sizeof(detail), "the command was ended by signal %d",
 			 WTERMSIG(run->status));
 	else
 		snprintf(detail, sizeof(detail), "the command exited with %d",
 			 WEXITSTATUS(run->status));
-	stream_emit(&run->stream, CORDON_OP_EXIT, status_code(run->status), detail);
+	stream_emit(&run->stream, CORDON_OP_EXIT, run_code(run), detail);
 }
 
 /* Nothing of the command may outlive the fence; what cannot be killed keeps it, closed. */
@@ -243,10 +266,12 @@ static int run_command(struct run *run, char **argv, struct error *error)
 	err = host_child_go(&run->child, error);
 	if (err)
 		return exec_code(err);
+	ceilings_begin(&run->ceilings);
 	run_cold_start(run);
 	run_wait(run);
+	ceilings_finish(&run->ceilings, &run->stream);
 	run_exit_event(run);
-	return status_code(run->status);
+	return run_code(run);
 }
 
 static int cmd_run(const void *options, int argc, char **argv)
@@ -282,7 +307,8 @@ const struct cli_verb cli_verb_run = {
 		"current directory. /tmp and /dev/shm are empty and private. The environment is "
 		"what the policy "
 		"passes and sets; descriptors beyond 0, 1 and 2 are closed.\n\n"
-		"The exit code is COMMAND's (128+N when signal N ended it), 125 when cordon failed "
+		"The exit code is COMMAND's (128+N when signal N ended it), 124 when limits.time "
+		"ended it, 125 when cordon failed "
 		"before it started, "
 		"126 when it could not be executed, 127 when it was not found.",
 	.options = run_option_rows,

@@ -190,6 +190,22 @@ int setup_prepare(struct setup *setup, const struct setup_options *options, stru
 	return 0;
 }
 
+int setup_ceilings(struct setup *setup, const struct setup_options *options,
+		   const struct host_cgroup *cgroup, struct ceilings *ret_ceilings,
+		   struct error *error)
+{
+	const char *degraded = setup->context.degraded;
+	int err = ceilings_prepare(ret_ceilings, setup->image, cgroup, !setup->attach,
+				   options->degraded, error);
+
+	if (err || !ret_ceilings->lacks[0])
+		return err;
+	snprintf(setup->lacks, sizeof(setup->lacks), "%s%snot enforced: %s",
+		 degraded ? degraded : "", degraded ? "; " : "", ret_ceilings->lacks);
+	setup->context.degraded = setup->lacks;
+	return 0;
+}
+
 void setup_announce(const struct setup *setup, struct stream *stream, const struct enforce *enforce,
 		    unsigned int proved)
 {

@@ -3,6 +3,7 @@
 #ifndef CORDON_SETUP_H
 #define CORDON_SETUP_H
 
+#include "cordon/ceilings.h"
 #include "cordon/cli.h"
 #include "cordon/stream.h"
 #include "enforce/enforce.h"
@@ -76,11 +77,17 @@ struct setup {
 	bool own_root; /* set by the caller: the tasks have a root directory of their own (a container) */
 	char node[256];
 	char container[128];
+	char lacks[256]; /* context.degraded points here */
 	struct event_context context;
 };
 
 /* Looks at the host, loads and compiles the policy, fills the context of events. Policy faults go to stderr. */
 int setup_prepare(struct setup *setup, const struct setup_options *options, struct error *error);
+
+/* ceilings_prepare() by the policy; what is left out is said in every event. */
+int setup_ceilings(struct setup *setup, const struct setup_options *options,
+		   const struct host_cgroup *cgroup, struct ceilings *ret_ceilings,
+		   struct error *error);
 
 /* The events that a fence begins with. */
 void setup_announce(const struct setup *setup, struct stream *stream, const struct enforce *enforce,

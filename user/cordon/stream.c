@@ -189,6 +189,14 @@ void stream_emit(struct stream *stream, enum cordon_op op, int64_t value, const 
 	stream_see(stream, stream->event);
 }
 
+void stream_emit_limit(struct stream *stream, enum cordon_op op, enum cordon_rule rule,
+		       enum cordon_verdict verdict, uint64_t count, const char *detail)
+{
+	event_make_limit(stream->event, op, rule, verdict, enforce_fence_info(stream->fence),
+			 enforce_fence_policy(stream->fence), number_take(stream), count, detail);
+	stream_see(stream, stream->event);
+}
+
 void stream_watch(struct stream *stream)
 {
 	struct error error = { "" };

@@ -35,6 +35,10 @@ void stream_begin(struct stream *stream, struct enforce_fence *fence,
 /* Writes an event of our own, numbered in the fence. */
 void stream_emit(struct stream *stream, enum cordon_op op, int64_t value, const char *detail);
 
+/* The same for a ceiling that was reached; count: how often since the last such event. */
+void stream_emit_limit(struct stream *stream, enum cordon_op op, enum cordon_rule rule,
+		       enum cordon_verdict verdict, uint64_t count, const char *detail);
+
 /* Writes what the kernel has reported; waits at most timeout_ms for something. */
 void stream_pump(struct stream *stream, int timeout_ms);
 

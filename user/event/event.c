@@ -243,6 +243,17 @@ void event_make(struct event *ret_event, enum cordon_op op, const struct cordon_
 	}
 }
 
+void event_make_limit(struct event *ret_event, enum cordon_op op, enum cordon_rule rule,
+		      enum cordon_verdict verdict, const struct cordon_fence *fence,
+		      const struct cordon_policy *policy, uint64_t seq, uint64_t count,
+		      const char *detail)
+{
+	event_make(ret_event, op, fence, policy, seq, detail);
+	ret_event->raw.rule = (__u8)rule;
+	ret_event->raw.verdict = (__u8)verdict;
+	ret_event->raw.count = count > UINT32_MAX ? UINT32_MAX : (__u32)count;
+}
+
 void event_make_gap(struct event *ret_event, const struct cordon_fence *fence,
 		    const struct cordon_policy *policy, uint64_t seq, const struct event_gap *gap)
 {

@@ -74,6 +74,12 @@ int event_decode(const void *record, size_t size, int64_t realtime_offset_ns,
 void event_make(struct event *ret_event, enum cordon_op op, const struct cordon_fence *fence,
 		const struct cordon_policy *policy, uint64_t seq, const char *detail);
 
+/* The same for a ceiling that was reached (type limit); count: how often. */
+void event_make_limit(struct event *ret_event, enum cordon_op op, enum cordon_rule rule,
+		      enum cordon_verdict verdict, const struct cordon_fence *fence,
+		      const struct cordon_policy *policy, uint64_t seq, uint64_t count,
+		      const char *detail);
+
 enum event_format { EVENT_JSON, EVENT_TEXT };
 
 /* What is written of each string of a context and of a detail; the rest is cut off. */

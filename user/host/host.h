@@ -37,7 +37,7 @@ struct host_cgroup {
 	uint32_t level; /* 0: the root */
 };
 
-/* Makes MOUNT/cordon/NAME (and MOUNT/cordon) and opens it. NAME must not exist: -EEXIST. Enables no controllers. */
+/* Makes MOUNT/cordon/NAME (and MOUNT/cordon) and opens it. NAME must not exist: -EEXIST. Controllers: limits.h. */
 int host_cgroup_make(const char *name, struct host_cgroup *ret_cgroup, struct error *error);
 
 /*

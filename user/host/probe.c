@@ -359,10 +359,34 @@ static void judge_map(const struct probe_facts *facts, struct host_report *repor
 			     : "boot a 6.1 or later kernel built with CONFIG_BPF_SYSCALL=y");
 }
 
+/* The controllers that hold limits, when the kernel told which it has. */
+static bool controllers_suffice(const char *controllers)
+{
+	static const char *const wanted[] = { "cpu", "memory", "pids" };
+	char list[130];
+
+	snprintf(list, sizeof(list), " %s ", controllers);
+	for (size_t i = 0; i < ARRAY_SIZE(wanted); i++) {
+		char word[16];
+
+		snprintf(word, sizeof(word), " %s ", wanted[i]);
+		if (!strstr(list, word))
+			return false;
+	}
+	return true;
+}
+
 static void judge_cgroup_found(const struct probe_facts *facts, struct host_report *report)
 {
 	char found[160];
 
+	if (facts->cgroup_layout == HOST_CGROUP_V2 && !controllers_suffice(facts->controllers)) {
+		snprintf(found, sizeof(found), "at %.60s; its controllers: %.60s",
+			 facts->cgroup_mount, facts->controllers[0] ? facts->controllers : "none");
+		note(report, HOST_CGROUP, found,
+		     "for limits of cpu, memory and pids boot without cgroup_disable=");
+		return;
+	}
 	if (facts->cgroup_layout == HOST_CGROUP_V2) {
 		ok(report, HOST_CGROUP, "at %s", facts->cgroup_mount);
 		return;
@@ -370,7 +394,7 @@ static void judge_cgroup_found(const struct probe_facts *facts, struct host_repo
 	snprintf(found, sizeof(found), "at %.60s beside v1; its controllers: %.60s",
 		 facts->cgroup_mount, facts->controllers[0] ? facts->controllers : "none");
 	note(report, HOST_CGROUP, found,
-	     "for limits: of cpu, memory and pids boot with systemd.unified_cgroup_hierarchy=1");
+	     "for limits of cpu, memory and pids boot with systemd.unified_cgroup_hierarchy=1");
 }
 
 static void judge_cgroup(const struct probe_facts *facts, struct host_report *report)

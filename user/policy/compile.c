@@ -172,6 +172,12 @@ static int plan_write(const struct plan *plan, struct image **ret_image)
 	image->n_nets = (uint32_t)plan->n_nets;
 	image->n_roots = (uint32_t)plan->n_roots;
 	image->string_bytes = (uint32_t)plan->string_bytes;
+	image->limits = (struct image_limits){
+		.memory_bytes = plan->policy->memory_bytes,
+		.time_ms = plan->policy->time_ms,
+		.cpu_milli = (uint32_t)plan->policy->cpu_milli,
+		.pids = (uint32_t)plan->policy->pids,
+	};
 	image_fill_policy(&image->policy, plan);
 	image_fill_tables(image, plan);
 	*ret_image = image;

@@ -9,6 +9,7 @@
 #include <netinet/in.h>
 #include <string.h>
 
+#include "policy/keys.h"
 #include "policy/nets.h"
 #include "policy/policy.h"
 #include "policy/value.h"
@@ -150,6 +151,22 @@ static bool kernel_policy_is_good(const struct image *image)
 				      sizeof(policy->gateway[0]));
 }
 
+/* None, or within what the key of the policy accepts. */
+static bool limit_is_good(uint64_t value, const char *path)
+{
+	const struct policy_key *key = policy_key_find(path);
+
+	return !value || (value >= key->least && value <= key->most);
+}
+
+static bool limits_are_good(const struct image_limits *limits)
+{
+	return limit_is_good(limits->cpu_milli, "limits.cpu") &&
+	       limit_is_good(limits->memory_bytes, "limits.memory") &&
+	       limit_is_good(limits->pids, "limits.pids") &&
+	       limit_is_good(limits->time_ms, "limits.time");
+}
+
 static bool net_is_good(const struct image_net *net)
 {
 	return addr_is_good(&net->addr) &&
@@ -238,7 +255,8 @@ int image_validate(const void *buffer, size_t size)
 	if (size < sizeof(*image) || (uintptr_t)buffer % _Alignof(struct image))
 		return -EINVAL;
 	if (!header_is_good(image, size) || !kernel_policy_is_good(image) ||
-	    !nets_are_good(image) || !roots_are_good(image) || !strings_are_good(image))
+	    !limits_are_good(&image->limits) || !nets_are_good(image) || !roots_are_good(image) ||
+	    !strings_are_good(image))
 		return -EINVAL;
 	return 0;
 }

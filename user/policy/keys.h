@@ -27,8 +27,12 @@ enum policy_type {
 	POLICY_TYPE_ENV,       /* struct policy_strings of NAME=value */
 	POLICY_TYPE_LABELS,    /* struct policy_strings of key=value */
 	POLICY_TYPE_SCOPES,    /* struct policy_strings */
-	POLICY_TYPE_LIST,      /* of an unbuilt key */
-	POLICY_TYPE_TEXT,      /* of an unbuilt key */
+	POLICY_TYPE_PROCESSORS, /* uint64_t: thousandths of a processor */
+	POLICY_TYPE_NUMBER,	/* uint64_t */
+	POLICY_TYPE_SIZE,	/* uint64_t: bytes */
+	POLICY_TYPE_TIME,	/* uint64_t: milliseconds */
+	POLICY_TYPE_LIST,	/* of an unbuilt key */
+	POLICY_TYPE_TEXT,	/* of an unbuilt key */
 	POLICY_TYPE_COUNT
 };
 
@@ -70,6 +74,7 @@ struct policy_key {
 	bool required;
 	unsigned int path_flags;	 /* of PATH and PATHS */
 	const struct policy_word *words; /* of WORD */
+	uint64_t least, most;		 /* of PROCESSORS, NUMBER, SIZE and TIME */
 	const char *fallback;		 /* what holds when the key is absent, in words */
 	const char *doc;
 };

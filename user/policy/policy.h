@@ -52,6 +52,10 @@ struct policy {
 	struct cordon_ports listen[CORDON_LISTEN_MAX]; /* as given */
 	size_t n_listen;
 	struct policy_strings unix_sockets;
+	uint64_t cpu_milli; /* ceilings; 0: none */
+	uint64_t memory_bytes;
+	uint64_t pids;
+	uint64_t time_ms;
 	struct policy_strings env_pass;
 	struct policy_strings env_set; /* "NAME=value" */
 	struct policy_strings scopes;  /* what the gateway may be asked for */
@@ -103,6 +107,14 @@ struct image_root {
 	uint32_t flags; /* enum cordon_root_flag */
 };
 
+/* The ceilings that user space holds by way of the cgroup and the clock; 0: none. */
+struct image_limits {
+	uint64_t memory_bytes;
+	uint64_t time_ms;
+	uint32_t cpu_milli; /* thousandths of a processor */
+	uint32_t pids;
+};
+
 struct image {
 	uint32_t magic;
 	uint32_t version; /* CORDON_ABI_VERSION */
@@ -112,6 +124,7 @@ struct image {
 	uint32_t string_bytes;
 	uint32_t name; /* offset */
 	uint32_t pad;
+	struct image_limits limits;
 	struct cordon_policy
 		policy; /* generation, and what begins with btrfs, are filled when it is installed */
 	/* struct image_net nets[n_nets]; struct image_root roots[n_roots]; char strings[string_bytes]; */

@@ -517,6 +517,23 @@ static void read_rules(struct policy_context *context, const struct policy_key *
 	}
 }
 
+/* --- ceilings --------------------------------------------------------------------------------- */
+
+static void read_quantity(struct policy_context *context, const struct policy_key *key,
+			  const struct conf_node *value, void *base)
+{
+	const char *text = value_text(context, key, key->type, value);
+	struct error error = { "" };
+	uint64_t quantity = 0;
+	int r;
+
+	if (!text)
+		return;
+	r = policy_value_quantity(key->type, text, key->least, key->most, &quantity, &error);
+	if (value_is_good(context, key, value, r, &error))
+		*(uint64_t *)((char *)base + key->offset) = quantity;
+}
+
 /* --- environment and labels ------------------------------------------------------------------- */
 
 /* A list of names, each of which judge() accepts. */
@@ -655,6 +672,8 @@ static void read_value(struct policy_context *context, const struct policy_key *
 		[POLICY_TYPE_RESOLVER] = read_resolver,	  [POLICY_TYPE_LISTEN] = read_listen,
 		[POLICY_TYPE_ENV_NAMES] = read_env_names, [POLICY_TYPE_ENV] = read_env,
 		[POLICY_TYPE_LABELS] = read_labels,	  [POLICY_TYPE_SCOPES] = read_scopes,
+		[POLICY_TYPE_PROCESSORS] = read_quantity, [POLICY_TYPE_NUMBER] = read_quantity,
+		[POLICY_TYPE_SIZE] = read_quantity,	  [POLICY_TYPE_TIME] = read_quantity,
 		[POLICY_TYPE_LIST] = read_nothing,	  [POLICY_TYPE_TEXT] = read_nothing,
 	};
 

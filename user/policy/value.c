@@ -365,6 +365,120 @@ int policy_value_ports(const char *text, struct cordon_ports *ret_ports, struct 
 	return 0;
 }
 
+/* --- quantities ------------------------------------------------------------------------------- */
+
+/* A unit of a kind of quantity, and what one of it is. */
+struct unit {
+	enum policy_type type;
+	const char *text;
+	uint64_t factor;
+};
+
+/* The larger ones first: ranges are told in the largest that fits. */
+static const struct unit units[] = {
+	{ POLICY_TYPE_PROCESSORS, "", 1000 },  { POLICY_TYPE_NUMBER, "", 1 },
+	{ POLICY_TYPE_SIZE, "T", 1ULL << 40 }, { POLICY_TYPE_SIZE, "G", 1ULL << 30 },
+	{ POLICY_TYPE_SIZE, "M", 1ULL << 20 }, { POLICY_TYPE_SIZE, "K", 1ULL << 10 },
+	{ POLICY_TYPE_SIZE, "", 1 },	       { POLICY_TYPE_TIME, "d", 86400000 },
+	{ POLICY_TYPE_TIME, "h", 3600000 },    { POLICY_TYPE_TIME, "m", 60000 },
+	{ POLICY_TYPE_TIME, "s", 1000 },
+};
+
+static const char *quantity_form(enum policy_type type)
+{
+	switch (type) {
+	case POLICY_TYPE_PROCESSORS:
+		return "a number of processors with at most three decimal places, as 1.5";
+	case POLICY_TYPE_SIZE:
+		return "a number of bytes as N, NK, NM, NG or NT";
+	case POLICY_TYPE_TIME:
+		return "a time as Ns, Nm, Nh or Nd";
+	default:
+		return "a whole number";
+	}
+}
+
+struct quantity_text {
+	char s[32];
+};
+
+/* As it would be written: in the largest unit that it is a multiple of. */
+static struct quantity_text quantity_format(enum policy_type type, uint64_t value)
+{
+	struct quantity_text text = { "" };
+	size_t i = 0;
+
+	if (type == POLICY_TYPE_PROCESSORS && value % 1000) {
+		snprintf(text.s, sizeof(text.s), "%g", (double)value / 1000);
+		return text;
+	}
+	while (i < ARRAY_SIZE(units) - 1 && (units[i].type != type || value % units[i].factor))
+		i++;
+	snprintf(text.s, sizeof(text.s), "%llu%s", (unsigned long long)(value / units[i].factor),
+		 units[i].text);
+	return text;
+}
+
+/* Digits from *text on, which moves behind them; false when there is none, or too many. */
+static bool digits_take(const char **text, unsigned int max, uint64_t *ret_value)
+{
+	unsigned int n = 0;
+
+	for (*ret_value = 0; **text >= '0' && **text <= '9'; (*text)++) {
+		if (++n > max)
+			return false;
+		*ret_value = *ret_value * 10 + (uint64_t)(**text - '0');
+	}
+	return n > 0;
+}
+
+/* Thousandths behind the point. */
+static bool fraction_take(const char **text, uint64_t *ret_milli)
+{
+	const char *from = ++*text;
+
+	if (!digits_take(text, 3, ret_milli))
+		return false;
+	for (ptrdiff_t n = *text - from; n < 3; n++)
+		*ret_milli *= 10;
+	return true;
+}
+
+static bool quantity_read(enum policy_type type, const char *text, uint64_t *ret_value)
+{
+	uint64_t whole, milli = 0;
+
+	/* 18 digits and a factor need not fit; what overflows is beyond every range. */
+	if (!digits_take(&text, 18, &whole))
+		return false;
+	if (type == POLICY_TYPE_PROCESSORS && *text == '.' && !fraction_take(&text, &milli))
+		return false;
+	for (size_t i = 0; i < ARRAY_SIZE(units); i++) {
+		if (units[i].type != type || strcmp(units[i].text, text) != 0)
+			continue;
+		if (__builtin_mul_overflow(whole, units[i].factor, ret_value) ||
+		    __builtin_add_overflow(*ret_value, milli, ret_value))
+			*ret_value = UINT64_MAX;
+		return true;
+	}
+	return false;
+}
+
+int policy_value_quantity(enum policy_type type, const char *text, uint64_t least, uint64_t most,
+			  uint64_t *ret_value, struct error *error)
+{
+	uint64_t value;
+
+	if (!quantity_read(type, text, &value))
+		return error_set(error, EINVAL, "expects %s, not `%s`", quantity_form(type),
+				 conf_quote(text).s);
+	if (value < least || value > most)
+		return error_set(error, EINVAL, "%s is outside %s to %s", conf_quote(text).s,
+				 quantity_format(type, least).s, quantity_format(type, most).s);
+	*ret_value = value;
+	return 0;
+}
+
 /* --- paths and names -------------------------------------------------------------------------- */
 
 static bool text_has_control(const char *text)

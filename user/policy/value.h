@@ -7,6 +7,7 @@
 #ifndef CORDON_POLICY_VALUE_H
 #define CORDON_POLICY_VALUE_H
 
+#include "policy/keys.h"
 #include "policy/policy.h"
 #include "util/util.h"
 
@@ -39,6 +40,14 @@ int policy_value_env_name(const char *text, struct error *error);
 int policy_value_scope(const char *text, struct error *error);
 
 int policy_value_label(const char *key, const char *value, struct error *error);
+
+/*
+ * Numbers with a unit, without sign, blank or exponent: processors in thousandths ("1.5", at most three places), a
+ * whole number, bytes ("64M": K, M, G, T are powers of 1024), milliseconds ("30m": s, m, h, d). What is outside
+ * least..most is refused with the range in the same unit.
+ */
+int policy_value_quantity(enum policy_type type, const char *text, uint64_t least, uint64_t most,
+			  uint64_t *ret_value, struct error *error);
 
 /* Does prefix a contain prefix b, or equal it? */
 bool policy_prefix_covers(const struct cordon_addr *a, unsigned int a_bits,
