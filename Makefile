@@ -191,7 +191,7 @@ $(O)/tests/image: tests/prove/image.c $(FUZZ_SRC) Makefile
 TOOLS := $(O)/tests/offers $(O)/tests/compat32 $(O)/tests/compat64 $(O)/tests/properties.o $(O)/tests/image
 
 # Programs that tests in the guest use: build/tests/DIR/NAME from tests/DIR/NAME.c.
-HELPERS := $(O)/tests/identity/whois $(O)/tests/bench/fences
+HELPERS := $(O)/tests/identity/whois $(O)/tests/bench/fences $(O)/tests/keep/owner
 $(HELPERS): $(O)/tests/%: tests/%.c $(LIBS) Makefile
 	$(call say,TEST,$@)
 	$(Q)mkdir -p $(@D)

@@ -17,15 +17,14 @@
 #include <sys/types.h>
 
 #include "cordon/abi.h"
+#include "enforce/ring.h"
 #include "host/host.h"
 #include "policy/policy.h"
 #include "util/util.h"
 
 #define ENFORCE_PIN_DIR "/sys/fs/bpf/cordon"
 #define ENFORCE_RUN_DIR "/run/cordon"
-#define ENFORCE_RING_MIN (64 * 1024)
-#define ENFORCE_RING_DEFAULT (1024 * 1024)
-#define ENFORCE_RING_MAX (256 * 1024 * 1024)
+#define ENFORCE_RECORD_MAX (64 * 1024) /* bytes that a kept fence carries for its owner */
 
 struct enforce; /* the node's enforcement, opened */
 
@@ -36,6 +35,13 @@ struct enforce; /* the node's enforcement, opened */
  */
 int enforce_open(const struct host_report *report, bool degraded, struct enforce **ret_enforce,
 		 struct error *error);
+
+/*
+ * Opens what is loaded, of whatever build, if its records are laid out as this program knows them. Loads nothing: for an
+ * owner of another build, to take its fences over all the same. -ENOENT:
+ * nothing is loaded. -EPROTO: another ABI; the remedy is in *error.
+ */
+int enforce_open_loaded(struct enforce **ret_enforce, struct error *error);
 
 /* Drops the programs when no fence is left on the node and nobody asked to keep them; closes. Takes NULL. */
 void enforce_close(struct enforce *enforce);
@@ -116,17 +122,70 @@ int enforce_peers_open(struct error *error);
  */
 int enforce_fence_watch(struct enforce_fence *fence, struct error *error);
 
-/* Called for each record of the ring buffer, in the order of the ring. */
-typedef void enforce_event_fn(void *context, const void *record, size_t size);
-
-/* Delivers what is there; waits at most timeout_ms for something. Returns the number of records or -errno. */
+/* Reads the fence's ring: enforce_ring_poll(). For an owner that reads itself. */
 int enforce_fence_poll(struct enforce_fence *fence, int timeout_ms, enforce_event_fn *fn,
 		       void *context);
+
+/*
+ * For an owner whose events another process reads (ring.h). The descriptors stay the fence's and the node's; what is sent
+ * to the reader is a duplicate. ret_bytes: of the ring.
+ */
+int enforce_fence_ring_fd(const struct enforce_fence *fence, size_t *ret_bytes);
+int enforce_state_fd(const struct enforce *enforce);
+uint32_t enforce_fences_room(const struct enforce *enforce); /* slots in the state map */
 
 const struct cordon_fence *enforce_fence_info(const struct enforce_fence *fence);
 const struct cordon_policy *enforce_fence_policy(const struct enforce_fence *fence);
 /* The counters, live. seq and lost may be added to by user space, atomically. */
 struct cordon_state *enforce_fence_state(const struct enforce_fence *fence);
+
+/* The cgroup: as it was given, or as it was found again. */
+const struct host_cgroup *enforce_fence_cgroup(const struct enforce_fence *fence);
+
+/* --- fences that outlive their owner ------------------------------------------------------------------------- */
+
+/*
+ * From now on the fence stays enforced when its owner dies, whatever its cgroup holds, until an owner ends it or its cgroup
+ * is gone: then the next enforce_open(), _close(), or _adopt() of anybody frees it. A cgroup that is only empty stays
+ * fenced. record: what the owner will want to know when it takes the fence over, at most ENFORCE_RECORD_MAX bytes, opaque
+ * here; it replaces the last one, and a crash at any instant leaves one or the other. It is no secret from root, and from
+ * nobody else readable. -E2BIG, -errno; then what was kept before is kept still.
+ */
+int enforce_fence_keep(struct enforce_fence *fence, const void *record, size_t size,
+		       struct error *error);
+
+struct enforce_listed {
+	uint64_t fence_id;
+	uint64_t cgroup_id;
+	uint32_t slot;
+	const char *cgroup; /* path; "" when it is not known */
+	bool attached;
+	bool kept;
+	bool owned; /* its owner lives; may be this process */
+	bool broken;
+};
+
+/* Calls fn for each fence of the node, kept or not, by slot. fn opens and closes no fence. */
+typedef void enforce_listed_fn(void *context, const struct enforce_listed *listed);
+int enforce_fence_list(struct enforce *enforce, enforce_listed_fn *fn, void *context,
+		       struct error *error);
+
+/*
+ * Takes a kept fence over whose owner died. The fence is as its owner left it: id, policy, generation, peer key, counters; the
+ * ring holds what was not read. ret_record: what was kept last, the caller's to free; may be of 0 bytes, never NULL.
+ *
+ * -ENOENT: no such fence, or its cgroup is gone: freed. -EBUSY: its owner lives. -ENODATA: it is not kept. Else -errno and the
+ * fence, named in *error, stays enforced and as it was; it can be tried again.
+ */
+int enforce_fence_adopt(struct enforce *enforce, uint64_t fence_id,
+			struct enforce_fence **ret_fence, void **ret_record, size_t *ret_size,
+			struct error *error);
+
+/*
+ * Lets go of the fence without ending it: one that is kept stays enforced, any other is as if its owner had died. Frees.
+ * Takes NULL.
+ */
+void enforce_fence_leave(struct enforce_fence *fence);
 
 /*
  * Ends the fence. Of one made by run, all tasks must be gone, or they stay denied everything; of an attached one

@@ -6,12 +6,10 @@
  * the fence as it was.
  */
 #include <bpf/bpf.h>
-#include <bpf/libbpf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/openat2.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -70,25 +68,13 @@ static int slot_take(struct enforce_fence *fence, struct error *error)
 				   fence->enforce->meta.fences, CORDON_FENCES_MAX);
 }
 
-/* The file in /run/cordon that says whose the fence is; locked for as long as this process lives. */
-static int owner_file(struct enforce_fence *fence, struct error *error)
+static int ring_make(struct enforce_fence *fence, struct error *error)
 {
-	char path[128];
-
-	enforce_run_path(path, sizeof(path), fence->info.id);
-	fence->lock_fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
-	if (fence->lock_fd < 0 || flock(fence->lock_fd, LOCK_EX | LOCK_NB) ||
-	    write(fence->lock_fd, fence->cgroup->path, strlen(fence->cgroup->path)) < 0)
-		return error_set(error, errno, "cannot write %s: %s", path, strerror(errno));
-	return 0;
-}
-
-static int ring_make(struct enforce_fence *fence, size_t bytes, struct error *error)
-{
-	fence->ring_fd = bpf_map_create(BPF_MAP_TYPE_RINGBUF, "cordon_ring", 0, 0, bytes, NULL);
+	fence->ring_fd =
+		bpf_map_create(BPF_MAP_TYPE_RINGBUF, "cordon_ring", 0, 0, fence->ring_bytes, NULL);
 	if (fence->ring_fd < 0)
-		return error_set(error, errno, "cannot make a ring buffer of %zu bytes: %s", bytes,
-				 strerror(errno));
+		return error_set(error, errno, "cannot make a ring buffer of %zu bytes: %s",
+				 fence->ring_bytes, strerror(errno));
 	return map_set(fence, ENFORCE_MAP_rings, &fence->slot, &fence->ring_fd, error);
 }
 
@@ -118,7 +104,7 @@ static int cgroup_attach(struct enforce_fence *fence, struct error *error)
 }
 
 /* With the lock held. The closed policy comes first, the way in last. */
-static int fence_make_locked(struct enforce_fence *fence, size_t ring_bytes, struct error *error)
+static int fence_make_locked(struct enforce_fence *fence, struct error *error)
 {
 	uint32_t tag;
 	int err;
@@ -134,13 +120,14 @@ static int fence_make_locked(struct enforce_fence *fence, size_t ring_bytes, str
 	fence->policy.root_flags = CORDON_ROOT_READ_ALLOW | CORDON_ROOT_EXEC_ALLOW;
 	tag = cordon_tag(fence->slot, fence->info.generation);
 	memset(&fence->enforce->state[fence->slot], 0, sizeof(struct cordon_state));
-	err = owner_file(fence, error);
+	fence->lock_fd = enforce_run_make(fence, error);
+	err = fence->lock_fd < 0 ? fence->lock_fd : 0;
 	if (!err)
 		err = enforce_peer_set(fence, error);
 	if (!err)
 		err = map_set(fence, ENFORCE_MAP_policies, &tag, &fence->policy, error);
 	if (!err)
-		err = ring_make(fence, ring_bytes, error);
+		err = ring_make(fence, error);
 	if (!err)
 		err = map_set(fence, ENFORCE_MAP_fences, &fence->slot, &fence->info, error);
 	if (!err)
@@ -151,15 +138,6 @@ static int fence_make_locked(struct enforce_fence *fence, size_t ring_bytes, str
 		err = map_set(fence, ENFORCE_MAP_cgroups, &fence->info.cgroup_id, &fence->slot,
 			      error);
 	return err;
-}
-
-static int on_record(void *context, void *data, size_t size)
-{
-	struct enforce_fence *fence = context;
-
-	if (fence->fn)
-		fence->fn(fence->fn_context, data, size);
-	return 0;
 }
 
 int enforce_fence_make(struct enforce *enforce, const struct enforce_fence_options *options,
@@ -181,13 +159,10 @@ int enforce_fence_make(struct enforce *enforce, const struct enforce_fence_optio
 	fence->info.attached = options->attached;
 	fence->info.descriptors = options->descriptors;
 	fence->info.degraded = enforce->meta.degraded;
-	err = fence_make_locked(fence, options->ring_bytes, error);
-	if (!err) {
-		fence->ring = ring_buffer__new(fence->ring_fd, on_record, fence, NULL);
-		if (!fence->ring)
-			err = error_set(error, errno, "cannot map the ring buffer: %s",
-					strerror(errno));
-	}
+	fence->ring_bytes = options->ring_bytes;
+	err = fence_make_locked(fence, error);
+	if (!err)
+		err = enforce_ring_open(fence->ring_fd, fence->ring_bytes, &fence->ring, error);
 	if (err) {
 		close(TAKE_FD(lock));
 		enforce_fence_end(fence);
@@ -462,14 +437,28 @@ static void fence_unmark(struct enforce_fence *fence)
 int enforce_fence_poll(struct enforce_fence *fence, int timeout_ms, enforce_event_fn *fn,
 		       void *context)
 {
-	int n;
+	return enforce_ring_poll(fence->ring, timeout_ms, fn, context);
+}
 
-	fence->fn = fn;
-	fence->fn_context = context;
-	n = ring_buffer__consume(fence->ring);
-	if (!n && timeout_ms)
-		n = ring_buffer__poll(fence->ring, timeout_ms);
-	return n == -EINTR ? 0 : n;
+int enforce_fence_ring_fd(const struct enforce_fence *fence, size_t *ret_bytes)
+{
+	*ret_bytes = fence->ring_bytes;
+	return fence->ring_fd;
+}
+
+int enforce_state_fd(const struct enforce *enforce)
+{
+	return enforce->map[ENFORCE_MAP_state];
+}
+
+uint32_t enforce_fences_room(const struct enforce *enforce)
+{
+	return enforce->meta.fences;
+}
+
+const struct host_cgroup *enforce_fence_cgroup(const struct enforce_fence *fence)
+{
+	return fence->cgroup;
 }
 
 const struct cordon_fence *enforce_fence_info(const struct enforce_fence *fence)
@@ -485,6 +474,21 @@ const struct cordon_policy *enforce_fence_policy(const struct enforce_fence *fen
 struct cordon_state *enforce_fence_state(const struct enforce_fence *fence)
 {
 	return &fence->enforce->state[fence->slot];
+}
+
+void enforce_fence_leave(struct enforce_fence *fence)
+{
+	if (!fence)
+		return;
+	enforce_ring_close(fence->ring);
+	if (fence->ring_fd >= 0)
+		close(fence->ring_fd);
+	if (fence->lock_fd >= 0)
+		close(fence->lock_fd);
+	if (fence->own_cgroup)
+		host_cgroup_close(fence->own_cgroup);
+	free(fence->own_cgroup);
+	free(fence);
 }
 
 void enforce_fence_end(struct enforce_fence *fence)
@@ -505,10 +509,6 @@ void enforce_fence_end(struct enforce_fence *fence)
 		enforce_slot_free(fence->enforce, fence->slot);
 		enforce_demand_drop(fence->enforce);
 	}
-	ring_buffer__free(fence->ring);
-	if (fence->ring_fd >= 0)
-		close(fence->ring_fd);
-	if (fence->lock_fd >= 0)
-		close(fence->lock_fd);
-	free(fence);
+	close(TAKE_FD(lock));
+	enforce_fence_leave(fence);
 }

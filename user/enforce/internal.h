@@ -35,6 +35,7 @@ struct enforce {
 	int prog[ENFORCE_PROG_COUNT];
 	struct enforce_meta meta;
 	struct cordon_state *state; /* of each slot, mapped */
+	uint32_t found_slot;	    /* where the next search begins */
 	int users_fd;		    /* says that this process uses what is pinned; see node.c */
 };
 
@@ -48,9 +49,9 @@ struct enforce_fence {
 	uint64_t watched_ms; /* CLOCK_MONOTONIC, when its programs were last looked for */
 	int lock_fd;	     /* the fence's file, locked */
 	int ring_fd;
-	struct ring_buffer *ring;
-	enforce_event_fn *fn;
-	void *fn_context;
+	size_t ring_bytes;
+	struct enforce_ring *ring;
+	struct host_cgroup *own_cgroup; /* of a fence that was taken over; else NULL */
 };
 
 /* load.c: loads, attaches and pins everything, in a child process. Removes what it pinned when it fails. */
@@ -77,9 +78,21 @@ int enforce_check_attached(const struct enforce_fence *fence, struct error *erro
 int enforce_btrfs(const int *fds, size_t n, struct cordon_object *objects,
 		  struct cordon_btrfs *ret_btrfs, struct error *error);
 
+/*
+ * run.c: what lies in ENFORCE_RUN_DIR about each fence. fence-ID names its cgroup and is locked by its owner; kept-ID, if
+ * it is there, says that the fence outlives its owner. All with the node's lock held.
+ */
+int enforce_run_make(const struct enforce_fence *fence,
+		     struct error *error); /* locked, or -errno */
+/* Opens fence-ID and locks it: -EBUSY when its owner lives, -ENOENT. The path of the cgroup goes to ret_cgroup. */
+int enforce_run_take(uint64_t fence_id, char *ret_cgroup, size_t size);
+bool enforce_run_kept(uint64_t fence_id);
+int enforce_run_keep(uint64_t fence_id, const void *record, size_t size, struct error *error);
+int enforce_run_record(uint64_t fence_id, void **ret_record, size_t *ret_size, struct error *error);
+void enforce_run_remove(uint64_t fence_id);
+
 /* node.c */
 int enforce_lock(struct error *error); /* a descriptor that holds the node's lock, or -errno */
-int enforce_run_path(char *path, size_t size, uint64_t fence_id);
 void enforce_slot_free(struct enforce *enforce, uint32_t slot); /* with the lock held */
 void enforce_tag_free(struct enforce *enforce,
 		      uint32_t tag); /* roots and prefixes of one generation */

@@ -9,9 +9,9 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -70,13 +70,6 @@ static bool users_leave(int fd)
 	flock(fd, LOCK_UN);
 	close(fd);
 	return last;
-}
-
-int enforce_run_path(char *path, size_t size, uint64_t fence_id)
-{
-	int n = snprintf(path, size, ENFORCE_RUN_DIR "/fence-%llu", (unsigned long long)fence_id);
-
-	return n < (int)size ? 0 : -ENAMETOOLONG;
 }
 
 /*
@@ -179,9 +172,8 @@ static int node_open_pins(struct enforce *enforce)
 			return -ENOENT;
 	}
 	enforce->state =
-		mmap(NULL, enforce->meta.fences * sizeof(*enforce->state), PROT_READ | PROT_WRITE,
-		     MAP_SHARED, enforce->map[ENFORCE_MAP_state], 0);
-	return enforce->state == MAP_FAILED ? -errno : 0;
+		enforce_state_map(enforce->map[ENFORCE_MAP_state], enforce->meta.fences, NULL);
+	return enforce->state ? 0 : -errno;
 }
 
 static void node_close(struct enforce *enforce)
@@ -192,8 +184,7 @@ static void node_close(struct enforce *enforce)
 	for (int i = 0; i < ENFORCE_PROG_COUNT; i++)
 		if (enforce->prog[i] >= 0)
 			close(enforce->prog[i]);
-	if (enforce->state && enforce->state != MAP_FAILED)
-		munmap(enforce->state, enforce->meta.fences * sizeof(*enforce->state));
+	enforce_state_unmap(enforce->state, enforce->meta.fences);
 	memset(enforce->map, 0xff, sizeof(enforce->map));
 	memset(enforce->prog, 0xff, sizeof(enforce->prog));
 	enforce->state = NULL;
@@ -246,62 +237,58 @@ void enforce_slot_free(struct enforce *enforce, uint32_t slot)
 	bpf_map_delete_elem(enforce->map[ENFORCE_MAP_rings], &slot);
 	enforce_peer_clear(enforce, slot);
 	memset(&enforce->state[slot], 0, sizeof(enforce->state[slot]));
-	if (fence.id && !enforce_run_path(path, sizeof(path), fence.id))
-		unlink(path);
+	if (fence.id)
+		enforce_run_remove(fence.id);
 }
 
-/* Reads the cgroup path that the fence's file holds. */
-static int run_file_read(int fd, char *path, size_t size)
-{
-	ssize_t n = pread(fd, path, size - 1, 0);
-
-	if (n <= 0)
-		return -ENODATA;
-	path[n] = '\0';
-	return 0;
-}
-
-/* The fence's owner is dead: may its slot be freed? Kills what is left in a cgroup that run made. */
-static bool reclaim_cgroup(const struct cordon_fence *fence, int fd)
+/* Is the fence's cgroup gone, or another of its name in its place? False when that cannot be told. */
+static bool cgroup_gone(const struct cordon_fence *fence, const char *path)
 {
 	struct host_cgroup cgroup = { .fd = -1 };
 	struct error error = { "" };
-	char path[4096];
-	bool free_it;
-	int err;
+	int err = path[0] ? host_cgroup_open(path, &cgroup, &error) : -EINVAL;
+	bool gone = err == -ENOENT || (!err && cgroup.id != fence->cgroup_id);
 
-	if (fd < 0 || run_file_read(fd, path, sizeof(path)))
+	host_cgroup_close(&cgroup);
+	return gone;
+}
+
+/* The owner is dead and did not keep the fence: may its slot be freed? Kills what is left in a cgroup that run made. */
+static bool reclaim_cgroup(const struct cordon_fence *fence, const char *path)
+{
+	struct host_cgroup cgroup = { .fd = -1 };
+	struct error error = { "" };
+	bool free_it;
+
+	if (!path[0])
 		return !fence->attached;
-	err = host_cgroup_open(path, &cgroup, &error);
-	if (err == -ENOENT)
+	if (cgroup_gone(fence, path))
 		return true;
-	if (err)
+	if (host_cgroup_open(path, &cgroup, &error))
 		return false;
-	if (cgroup.id != fence->cgroup_id) { /* another cgroup of that name: ours is gone */
-		host_cgroup_close(&cgroup);
-		return true;
-	}
-	if (fence->attached) {
+	if (fence->attached)
 		free_it = host_cgroup_populated(&cgroup) == 0;
-		host_cgroup_close(&cgroup);
-		return free_it;
-	}
-	free_it = !host_cgroup_kill(&cgroup, 5000, &error) && !host_cgroup_remove(&cgroup, &error);
+	else
+		free_it = !host_cgroup_kill(&cgroup, 5000, &error) &&
+			  !host_cgroup_remove(&cgroup, &error);
 	host_cgroup_close(&cgroup);
 	return free_it;
 }
 
 static void reclaim_slot(struct enforce *enforce, uint32_t slot, const struct cordon_fence *fence)
 {
-	_cleanup_close_ int fd = -1;
-	char path[128];
+	char path[PATH_MAX];
+	int fd = enforce_run_take(fence->id, path, sizeof(path));
+	bool free_it;
 
-	enforce_run_path(path, sizeof(path), fence->id);
-	fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
-	if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB))
-		return; /* its owner lives */
-	if (reclaim_cgroup(fence, fd))
+	if (fd < 0 && fd != -ENOENT)
+		return; /* its owner lives, or that cannot be told */
+	free_it = enforce_run_kept(fence->id) ? cgroup_gone(fence, path)
+					      : reclaim_cgroup(fence, path);
+	if (free_it)
 		enforce_slot_free(enforce, slot);
+	if (fd >= 0)
+		close(fd);
 }
 
 /* Frees what dead owners left; returns how many fences live. */
@@ -398,6 +385,26 @@ static int node_open_locked(struct enforce *enforce, const struct enforce_meta *
 	return node_load(enforce, want, error);
 }
 
+static struct enforce *enforce_new(void)
+{
+	struct enforce *enforce = calloc(1, sizeof(*enforce));
+
+	if (!enforce)
+		return NULL;
+	memset(enforce->map, 0xff, sizeof(enforce->map));
+	memset(enforce->prog, 0xff, sizeof(enforce->prog));
+	enforce->users_fd = -1;
+	return enforce;
+}
+
+static int abi_differs(const struct enforce_meta *have, struct error *error)
+{
+	return error_set(error, EPROTO,
+			 "what is loaded lays its records out in another way (ABI %u, this is %d); "
+			 "end its fences with that cordon, or go on with it",
+			 have->abi, CORDON_ABI_VERSION);
+}
+
 /* With the lock held. */
 static int enforce_open_locked(const struct host_report *report, bool degraded, uint32_t fences,
 			       struct enforce **ret_enforce, struct error *error)
@@ -409,13 +416,11 @@ static int enforce_open_locked(const struct host_report *report, bool degraded, 
 		.fences = fences,
 		.build = object_build(),
 	};
-	struct enforce *enforce = calloc(1, sizeof(*enforce));
+	struct enforce *enforce = enforce_new();
 	int err;
 
 	if (!enforce)
 		return error_set(error, ENOMEM, "out of memory");
-	memset(enforce->map, 0xff, sizeof(enforce->map));
-	memset(enforce->prog, 0xff, sizeof(enforce->prog));
 	err = node_open_locked(enforce, &want, error);
 	if (!err) {
 		enforce->users_fd = users_join(error);
@@ -436,6 +441,35 @@ int enforce_open(const struct host_report *report, bool degraded, struct enforce
 	_cleanup_close_ int lock = enforce_lock(error);
 
 	return lock < 0 ? lock : enforce_open_locked(report, degraded, 0, ret_enforce, error);
+}
+
+int enforce_open_loaded(struct enforce **ret_enforce, struct error *error)
+{
+	_cleanup_close_ int lock = enforce_lock(error);
+	struct enforce *enforce;
+	int err = 0;
+
+	if (lock < 0)
+		return lock;
+	enforce = enforce_new();
+	if (!enforce)
+		return error_set(error, ENOMEM, "out of memory");
+	if (node_open_pins(enforce))
+		err = error_set(error, ENOENT, "no programs are loaded on this host");
+	else if (enforce->meta.abi != CORDON_ABI_VERSION)
+		err = abi_differs(&enforce->meta, error);
+	if (!err) {
+		enforce->users_fd = users_join(error);
+		err = enforce->users_fd < 0 ? enforce->users_fd : 0;
+	}
+	if (err) {
+		node_close(enforce);
+		free(enforce);
+		return err;
+	}
+	node_reclaim(enforce);
+	*ret_enforce = enforce;
+	return 0;
 }
 
 int enforce_keep(const struct host_report *report, bool degraded, uint32_t fences,
