@@ -39,16 +39,19 @@ say = $(if $(V)$(findstring s,$(firstword -$(MAKEFLAGS))),@:,@printf '  %-7s %s\
 
 JOBS = $(if $(findstring -j,$(MAKEFLAGS)),,-j2)
 
-# Which part may use which is checked by tests/lint/layers: util <- conf <- event, record, policy, gwconf, host, identity <- enforce <- cordon.
-PARTS := util conf event record policy gwconf host identity enforce
+# Which part may use which is checked by tests/lint/layers: util <- conf, chain <- event, record, policy, gwconf, host, identity <- enforce <- cordon.
+PARTS := util conf chain event record policy gwconf host identity enforce
 LIBS := $(PARTS:%=$(O)/lib%.a)
-LDLIBS := -lbpf -lelf -lz -lyaml -ljansson
+LDLIBS := -lbpf -lelf -lz -lyaml -ljansson -lcrypto
 # The ledger is the gateway's: whoever links it links these, then util.
 LEDGER_LIBS := $(O)/libledger.a
 # So are grants; with them -lcrypto and -ljansson.
 GRANT_LIBS := $(O)/libgrant.a
 # The gateway's administration: links the two above and $(LIBS).
 ADMIN_LIBS := $(O)/libadmin.a
+# Where events go; on event, chain, conf and util. Whoever links it links SINK_LDLIBS, too.
+SINK_LIBS := $(O)/libsink.a
+SINK_LDLIBS := -lcrypto -lpthread
 LEDGER_LDLIBS := -lsqlite3 -lpq -lcrypto -ljansson -lpthread
 
 src = $(sort $(wildcard user/$(1)/*.c))
@@ -100,6 +103,7 @@ $(foreach p,$(PARTS),$(eval $(call part_rule,$(p))))
 $(eval $(call part_rule,ledger))
 $(eval $(call part_rule,grant))
 $(eval $(call part_rule,admin))
+$(eval $(call part_rule,sink))
 $(O)/user/ledger/postgres.o: ALL_CFLAGS += -isystem /usr/include/postgresql
 
 # Later parts use earlier ones, so the linker sees them last to first.
@@ -145,15 +149,17 @@ UNIT_WRAP_test_policy := $(shell sed -n 's/^ \* wrap: //p' tests/unit/test_polic
 
 UNIT_LIBS_test_head := $(O)/user/gateway/head.o
 UNIT_LIBS_test_grant := $(GRANT_LIBS) -lcrypto
+UNIT_LIBS_test_sink := $(SINK_LIBS)
+UNIT_LDLIBS_test_sink := $(SINK_LDLIBS)
 UNIT_LIBS_test_admin := $(GRANT_LIBS) $(LEDGER_LIBS) -lcrypto
 
 $(O)/unit/test_head: $(O)/user/gateway/head.o
 
-$(O)/unit/%: tests/unit/%.c $(LIBS) $(GRANT_LIBS) $(ADMIN_LIBS) $(LEDGER_LIBS) $(filter-out $(O)/user/cordon/main.o,$(call obj,cordon)) Makefile
+$(O)/unit/%: tests/unit/%.c $(LIBS) $(GRANT_LIBS) $(ADMIN_LIBS) $(LEDGER_LIBS) $(SINK_LIBS) $(filter-out $(O)/user/cordon/main.o,$(call obj,cordon)) Makefile
 	$(call say,TEST,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP -MF $@.d $(ALL_LDFLAGS) $(UNIT_WRAP_$*) -o $@ $< \
-		$(filter-out $(O)/user/cordon/main.o,$(call obj,cordon)) $(ADMIN_LIBS) $(UNIT_LIBS_$*) $(LINK_LIBS) $(LDLIBS) -lcmocka
+		$(filter-out $(O)/user/cordon/main.o,$(call obj,cordon)) $(ADMIN_LIBS) $(UNIT_LIBS_$*) $(LINK_LIBS) $(LDLIBS) $(UNIT_LDLIBS_$*) -lcmocka
 
 CHECKED := -std=gnu11 -D_GNU_SOURCE -Iinclude -Iuser -g -O1 -fno-sanitize-recover=undefined \
 	-Wno-gnu-variable-sized-type-not-at-end

@@ -87,7 +87,10 @@
 	O(APPROVAL, GATEWAY, "approval", "a human decided about a held call")                 \
 	O(GRANT, GATEWAY, "grant", "a grant was issued, renewed or revoked")                  \
 	O(SETTLE, GATEWAY, "settle", "a call whose outcome was not known was settled")        \
-	O(GAP, LOSS, "gap", "events of this fence were lost; `count` says how many")
+	O(GAP, LOSS, "gap", "events of this fence were lost; `count` says how many")          \
+	O(SINK_GAP, LOSS, "sink_gap", "`count` events did not fit into the sink `sink`")      \
+	O(DENY_RATE, LIMIT, "deny_rate", "a fence was denied too much within a while")        \
+	O(DESTRUCTIVE, LIMIT, "destructive", "a subject destroyed too much within a while")
 
 /*
  * R(ENUM, verdict, name, doc) - the `rule` of an event: the policy line that decided. The verdict
@@ -160,7 +163,9 @@
 	R(GW_APPROVAL, DENY, "gateway.approval", "a human has to approve, or denied")             \
 	R(GW_KEY, DENY, "gateway.idempotency", "the key is in use, or another request's")         \
 	R(GW_EXECUTION, DENY, "gateway.execution", "it was allowed, and did not come about")      \
-	R(GW_STATE, DENY, "gateway.state", "the decision could not be recorded")
+	R(GW_STATE, DENY, "gateway.state", "the decision could not be recorded")                  \
+	R(ALERT_DENY_RATE, ALLOW, "alert.deny_rate", "denials of one fence in the window")        \
+	R(ALERT_DESTRUCTIVE, ALLOW, "alert.destructive", "destructive calls of one subject")
 
 /*
  * S(ENUM, name, doc) - why something could not be done or reported; counted per fence in the
@@ -264,6 +269,10 @@
 	  "op `exit`: code of the command, 128+N after signal N")                                  \
 	K(EVENT, cold_start_ns, COLD_START, event->value, SET,                                     \
 	  "op `cold_start`: from exec of cordon to that of the command, ns")                       \
+	K(EVENT, sink, DETAIL, event->sink, SET, "op `sink_gap`: name of the sink")                \
+	K(EVENT, first, WHEN, event->first_ns, SET,                                                \
+	  "op `sink_gap` and alerts: time of the first event that is counted")                     \
+	K(EVENT, last, WHEN, event->last_ns, SET, "the same of the last")                          \
 	K(EVENT, detail, DETAIL, event->detail, SET, "a line for people")                          \
 	K(PROCESS, pid, UINT, raw->pid, ALWAYS, "process id in the initial namespace")             \
 	K(PROCESS, pid_ns, UINT, raw->pid_ns, ALWAYS, "process id in its own namespace")           \
@@ -367,6 +376,8 @@
 	D(TIME, "string", 0,                                                                      \
 	  "^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}[.][0-9]{9}Z$",                  \
 	  "RFC 3339 with nanoseconds")                                                            \
+	D(WHEN, "string", 0,                                                                      \
+	  "^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}[.][0-9]{9}Z$", "as `time`")     \
 	D(TYPE, "string", 0, "", "word")                                                          \
 	D(OP, "string", 0, "", "word")                                                            \
 	D(VERDICT, "string", 0, "", "word")                                                       \

@@ -187,6 +187,8 @@ static int line_show(struct viewer *viewer, const struct source *source, const c
 	struct error error = { "" };
 	int r = 0;
 
+	if (event_line_is_chain(line, size))
+		return 0;
 	if (event_record_parse(line, size, &record, &error) < 0) {
 		malformed_report(viewer, source, error.text);
 		return 0;

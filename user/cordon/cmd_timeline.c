@@ -119,8 +119,11 @@ static int line_take(struct timeline *t, const char *name, unsigned long long nu
 	struct event_record record;
 	struct event_place place;
 	struct error error = { "" };
-	int err = event_record_parse(line, size, &record, &error);
+	int err;
 
+	if (event_line_is_chain(line, size))
+		return 0;
+	err = event_record_parse(line, size, &record, &error);
 	if (err == -EINVAL) {
 		if (t->malformed++ < 20)
 			cli_fail(0, "%s:%llu: %s", name, number, error.text);

@@ -10,6 +10,7 @@ extern const struct cli_verb cli_verb_run;
 extern const struct cli_verb cli_verb_attach;
 extern const struct cli_verb cli_verb_events;
 extern const struct cli_verb cli_verb_timeline;
+extern const struct cli_verb cli_verb_audit;
 extern const struct cli_verb cli_verb_check;
 extern const struct cli_verb cli_verb_verify;
 extern const struct cli_verb cli_verb_doctor;
@@ -24,6 +25,7 @@ const struct cli_verb *const cli_verbs[] = {
 	&cli_verb_attach,
 	&cli_verb_events,
 	&cli_verb_timeline,
+	&cli_verb_audit,
 	&cli_verb_check,
 	&cli_verb_verify,
 	&cli_verb_doctor,

@@ -204,6 +204,8 @@ int event_decode(const void *record, size_t size, int64_t realtime_offset_ns,
 	ret_event->kernel = true;
 	ret_event->detail = NULL;
 	ret_event->gateway = NULL;
+	ret_event->sink = NULL;
+	ret_event->first_ns = ret_event->last_ns = 0;
 	ret_event->value = 0;
 	ret_event->time_ns = raw->mono_ns + (uint64_t)realtime_offset_ns;
 	return names_decode((const char *)record + sizeof(*raw), ret_event);
@@ -259,4 +261,15 @@ void event_make_gap(struct event *ret_event, const struct cordon_fence *fence,
 {
 	event_make(ret_event, CORDON_OP_GAP, fence, policy, seq, gap->detail);
 	ret_event->raw.count = gap->count;
+}
+
+void event_make_sink_gap(struct event *ret_event, const char *name, uint64_t seq, uint64_t count,
+			 uint64_t first_ns, uint64_t last_ns, char ret_detail[160])
+{
+	snprintf(ret_detail, 160, "%llu events did not fit", (unsigned long long)count);
+	event_make(ret_event, CORDON_OP_SINK_GAP, NULL, NULL, seq, ret_detail);
+	ret_event->raw.count = count > UINT32_MAX ? UINT32_MAX : (uint32_t)count;
+	ret_event->sink = name;
+	ret_event->first_ns = first_ns;
+	ret_event->last_ns = last_ns;
 }

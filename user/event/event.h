@@ -55,7 +55,10 @@ struct event {
 	const char *detail; /* user-space events: one line of text; else NULL */
 	uint64_t time_ns;   /* CLOCK_REALTIME */
 	const struct event_gateway *gateway; /* type gateway only; else NULL */
-	int64_t value; /* user-space events: exit code, cold start in ns; else 0 */
+	int64_t value;	  /* user-space events: exit code, cold start in ns; else 0 */
+	const char *sink; /* op sink_gap: whose; else NULL */
+	uint64_t first_ns,
+		last_ns; /* op sink_gap and alerts: CLOCK_REALTIME of what is counted; else 0 */
 	char names[CORDON_EVENT_NAMES_MAX + 8];
 };
 
@@ -80,10 +83,14 @@ void event_make_limit(struct event *ret_event, enum cordon_op op, enum cordon_ru
 		      const struct cordon_policy *policy, uint64_t seq, uint64_t count,
 		      const char *detail);
 
-enum event_format { EVENT_JSON, EVENT_TEXT };
+enum event_format { EVENT_JSON, EVENT_TEXT, EVENT_FORMAT_COUNT };
 
 /* What is written of each string of a context and of a detail; the rest is cut off. */
 #define EVENT_TEXT_MAX 1023
+
+/* A time as every event has it: RFC 3339 with ns, UTC. */
+#define EVENT_TIME_SIZE 31
+const char *event_format_time(uint64_t time_ns, char ret_text[EVENT_TIME_SIZE]);
 
 /* No line is longer, newline included. */
 #define EVENT_LINE_MAX 163840
@@ -182,6 +189,13 @@ bool event_tracker_poll(struct event_tracker *tracker, uint64_t numbered, uint64
 bool event_tracker_finish(struct event_tracker *tracker, uint64_t numbered,
 			  struct event_gap *ret_gap);
 
+/*
+ * A loss of the way out: so many events, the first and the last of those times, did not fit into a sink. Is of no fence, so
+ * seq is the sink's own number of such records. name is not copied; ret_detail is what the event's detail points to.
+ */
+void event_make_sink_gap(struct event *ret_event, const char *name, uint64_t seq, uint64_t count,
+			 uint64_t first_ns, uint64_t last_ns, char ret_detail[160]);
+
 /* The gap as an event; ret_event points into gap. */
 void event_make_gap(struct event *ret_event, const struct cordon_fence *fence,
 		    const struct cordon_policy *policy, uint64_t seq, const struct event_gap *gap);
@@ -201,7 +215,7 @@ void event_record_clear(struct event_record *record);
 
 /* Where a record stands among others, and what it is the record of; texts live as long as the record. */
 struct event_place {
-	const char *node, *fence, *type, *op; /* "" where it is not said */
+	const char *node, *fence, *type, *op, *verdict; /* "" where it is not said */
 	uint64_t time_ns, mono_ns, seq;
 };
 void event_record_place(const struct event_record *record, struct event_place *ret_place);
@@ -239,5 +253,18 @@ int event_parse_time(const char *text, uint64_t *ret_time_ns);
  */
 int event_record_write(FILE *out, enum event_format format, bool color,
 		       const struct event_record *record, const char *line, size_t size);
+
+/*
+ * A recorded line in another format, as one line without colours, times as they were recorded. Returns its length, or 0 when it is
+ * no event or memory ended.
+ */
+size_t event_format_line(char ret_line[EVENT_LINE_MAX], enum event_format format, const char *line,
+			 size_t size);
+
+/* A line of cordon.chain/1, which stands between events and is none: readers of events pass over it. */
+bool event_line_is_chain(const char *line, size_t size);
+
+/* One line with its newline and nothing in it that could act on a terminal or be taken for the end of a line? */
+bool event_line_is_sound(const char *line, size_t size);
 
 #endif

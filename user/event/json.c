@@ -214,6 +214,12 @@ static void put_TIME(struct writer *w, uint64_t value)
 	quote(w);
 }
 
+static void put_WHEN(struct writer *w, uint64_t value)
+{
+	if (value)
+		put_TIME(w, value);
+}
+
 static void put_TYPE(struct writer *w, unsigned int value)
 {
 	word_put(w, event_type_name(value));

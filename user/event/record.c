@@ -16,6 +16,7 @@
 #include <time.h>
 
 #include "event/buffer.h"
+#include "event/time.h"
 
 #define NS_PER_S 1000000000ULL
 
@@ -112,6 +113,7 @@ void event_record_place(const struct event_record *record, struct event_place *r
 		.fence = text_or_empty(get_text(fence, "id")),
 		.type = text_or_empty(get_text(record->root, "type")),
 		.op = text_or_empty(get_text(record->root, "op")),
+		.verdict = text_or_empty(get_text(record->root, "verdict")),
 		.mono_ns = get_uint(record->root, "mono_ns"),
 		.seq = get_uint(record->root, "seq"),
 	};
@@ -199,6 +201,7 @@ struct text {
 	struct event_buffer b;
 	const json_t *root;
 	bool color;
+	bool whole_time; /* as it was recorded, not that of the day */
 };
 
 static void put(struct text *t, const char *text)
@@ -246,6 +249,11 @@ static void time_put(struct text *t)
 	time_t s;
 
 	event_parse_time(get_text(t->root, "time"), &ns);
+	if (t->whole_time) {
+		event_time_put(&t->b, ns);
+		event_buffer_puts(&t->b, "  ");
+		return;
+	}
 	s = (time_t)(ns / NS_PER_S);
 	localtime_r(&s, &tm);
 	color_put(t, "2");
@@ -381,6 +389,16 @@ static void lifecycle_put(struct text *t)
 
 	if (detail) { /* says the number, too */
 		put(t, detail);
+		if (get_text(t->root, "sink")) {
+			event_buffer_puts(&t->b, " into ");
+			put(t, get_text(t->root, "sink"));
+		}
+		if (get_text(t->root, "first")) {
+			event_buffer_puts(&t->b, ", ");
+			put(t, get_text(t->root, "first"));
+			event_buffer_puts(&t->b, " to ");
+			put(t, get_text(t->root, "last"));
+		}
 		return;
 	}
 	if (json_object_get(t->root, "exit_code"))
@@ -455,12 +473,13 @@ static int line_write(FILE *out, const char *line, size_t size)
 
 #define CUT " ...\033[0m\n"
 
-static int text_write(FILE *out, bool color, const json_t *root)
+/* One line into out[EVENT_LINE_MAX]; returns its length. */
+static size_t text_format(char *out, bool color, bool whole_time, const json_t *root)
 {
-	char line[EVENT_LINE_MAX];
-	struct text t = { .b = { .p = line, .size = sizeof(line) - sizeof(CUT) },
+	struct text t = { .b = { .p = out, .size = EVENT_LINE_MAX - sizeof(CUT) },
 			  .root = root,
-			  .color = color };
+			  .color = color,
+			  .whole_time = whole_time };
 
 	time_put(&t);
 	verdict_put(&t);
@@ -470,12 +489,19 @@ static int text_write(FILE *out, bool color, const json_t *root)
 	object_put(&t);
 	process_put(&t);
 	fence_put(&t);
-	t.b.size = sizeof(line);
+	t.b.size = EVENT_LINE_MAX;
 	if (t.b.overflow)
 		event_buffer_puts(&t.b, color ? CUT : " ...\n");
 	else
 		event_buffer_putc(&t.b, '\n');
-	return line_write(out, line, t.b.n);
+	return t.b.n;
+}
+
+static int text_write(FILE *out, bool color, const json_t *root)
+{
+	char line[EVENT_LINE_MAX];
+
+	return line_write(out, line, text_format(line, color, false, root));
 }
 
 /* --- JSON ---------------------------------------------------------------------------------- */
@@ -523,4 +549,31 @@ int event_record_write(FILE *out, enum event_format format, bool color,
 	if (format == EVENT_TEXT)
 		return text_write(out, color, record->root);
 	return json_write(out, record->root, line, size);
+}
+
+bool event_line_is_chain(const char *line, size_t size)
+{
+	static const char begin[] = "{\"schema\":\"cordon.chain/1\",";
+
+	return size >= sizeof(begin) && memcmp(line, begin, sizeof(begin) - 1) == 0;
+}
+
+bool event_line_is_sound(const char *line, size_t size)
+{
+	return size && line[size - 1] == '\n' && size <= EVENT_LINE_MAX &&
+	       !event_text_is_unsafe(line, size - 1);
+}
+
+size_t event_format_line(char ret_line[EVENT_LINE_MAX], enum event_format format, const char *line,
+			 size_t size)
+{
+	struct event_record record = { NULL };
+	size_t n = 0;
+
+	if (event_record_parse(line, size, &record, NULL) != 0)
+		return 0;
+	if (format == EVENT_TEXT)
+		n = text_format(ret_line, false, true, record.root);
+	event_record_clear(&record);
+	return n;
 }

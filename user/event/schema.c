@@ -308,6 +308,9 @@ static const char doc_head[] =
 	"  numbered and could not be delivered are counted; a `gap` event says how many\n"
 	"  (`count`) and among which numbers (`detail`). When a fence has ended, the number\n"
 	"  of its events, gaps among them, plus the `count` of its gaps is its highest `seq`.\n"
+	"* **The stream itself.** Events that did not fit into a sink are counted there; a\n"
+	"  `sink_gap` event in that sink says how many and from when to when. It is of no\n"
+	"  fence: its id is 0, and `seq` is the sink's own count of such events.\n"
 	"* **Trust.** `comm` is whatever the process says. `exe`, ids, `uid` and everything\n"
 	"  in `fence` come from the kernel and from whoever made the fence, never from the\n"
 	"  agent.\n"
@@ -379,6 +382,42 @@ static const char doc_errors[] = "\nWhat a denial looks like to the program: a w
 				 "denied gives `EACCES`; the network and everything else give "
 				 "`EPERM`.\n";
 
+static const char doc_chain[] =
+	"\n## The hash chain\n\n"
+	"A sink of type `file` (docs/sinks.md) ends each line with\n"
+	"`\"chain\":{\"n\":NUMBER,\"hash\":\"...\"}`. The hash is SHA-256 over the hash of the "
+	"line\n"
+	"before (32 bytes) and all bytes of this line before `\"hash\":`. Numbers go up by one,\n"
+	"over rotation and restart. Between the events stand lines of schema `cordon.chain/1`\n"
+	"(`kind` is `open`, `checkpoint`, `resume` or `close`), which are no events; each file\n"
+	"begins with one. With a key they carry `mac`: HMAC-SHA-256, by a key derived from the\n"
+	"key file, over the hash before and all bytes of the line before `,\"mac\":`. `every`\n"
+	"promises that the next one follows after at most so many records.\n"
+	"\n"
+	"`cordon audit verify --key FILE events.jsonl*` goes through the files in order and names\n"
+	"the first record that was changed, removed, put in, cut off or forged.\n"
+	"\n"
+	"What that proves, and what not:\n"
+	"\n"
+	"* Without a key, the chain shows damage and single changes. Whoever can write the files\n"
+	"  can compute all hashes anew, and nothing shows it.\n"
+	"* With the key, nothing up to the last checkpoint that verifies was changed by anybody "
+	"who\n"
+	"  did not have the key. The records after it - at most `checkpoint.records`, or what "
+	"came\n"
+	"  within `checkpoint.every` - are held by the chain alone.\n"
+	"* The writer has the key. Who takes over the process that writes, or root on that host,\n"
+	"  can forge what is written from then on, and with the files at hand also what was\n"
+	"  written before. Send events to another host as well (syslog, Kafka), or keep the last\n"
+	"  hash elsewhere from time to time: `--anchor N:HASH` then shows a chain written anew.\n"
+	"* The end: whole lines removed from the end leave a chain that verifies, without its\n"
+	"  `close`. A running or killed writer leaves the same. An anchor tells them apart.\n"
+	"* The beginning: rotation removes the oldest files, so their absence proves nothing.\n"
+	"* The chain says that lines are as the auditor wrote them, not that everything that\n"
+	"  happened was written: for that there are `seq` and the gap events.\n"
+	"* To verify is not to authenticate: an older set of files, complete and untouched, "
+	"verifies too.\n";
+
 void event_print_doc(FILE *out)
 {
 	fputs(doc_head, out);
@@ -387,4 +426,5 @@ void event_print_doc(FILE *out)
 	doc_types(out);
 	doc_rules(out);
 	fputs(doc_errors, out);
+	fputs(doc_chain, out);
 }

@@ -62,6 +62,15 @@ void event_time_put(struct event_buffer *b, uint64_t time_ns)
 	event_buffer_putc(b, 'Z');
 }
 
+const char *event_format_time(uint64_t time_ns, char ret_text[EVENT_TIME_SIZE])
+{
+	struct event_buffer b = { .p = ret_text, .size = EVENT_TIME_SIZE - 1 };
+
+	event_time_put(&b, time_ns);
+	ret_text[b.n] = '\0';
+	return ret_text;
+}
+
 /* --- reading ------------------------------------------------------------------------------- */
 
 /* Takes exactly n digits and, unless it is NUL, the separator behind them. */
