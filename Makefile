@@ -194,7 +194,13 @@ $(O)/tests/image: tests/prove/image.c $(FUZZ_SRC) Makefile
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CLANG) $(CHECKED) -fsanitize=address,undefined -MMD -MP -MF $@.d -o $@ $< $(FUZZ_SRC) -lyaml -ljansson -lcrypto
 
-TOOLS := $(O)/tests/offers $(O)/tests/compat32 $(O)/tests/compat64 $(O)/tests/properties.o $(O)/tests/image
+# Optimised, without sanitizers: it asks some hundred million questions.
+$(O)/tests/rules: tests/prove/rules.c $(O)/libpolicy.a $(O)/libconf.a $(O)/libutil.a Makefile
+	$(call say,TEST,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP -MF $@.d $(ALL_LDFLAGS) -o $@ $< $(O)/libpolicy.a $(O)/libconf.a $(O)/libutil.a -lyaml
+
+TOOLS := $(O)/tests/offers $(O)/tests/compat32 $(O)/tests/compat64 $(O)/tests/properties.o $(O)/tests/image $(O)/tests/rules
 
 # Programs that tests in the guest use: build/tests/DIR/NAME from tests/DIR/NAME.c.
 HELPERS := $(O)/tests/identity/whois $(O)/tests/bench/fences $(O)/tests/keep/owner
@@ -250,7 +256,7 @@ fuzz: deps $(FUZZ) ## each fuzz target for FUZZ_SECONDS (120); finds stay in bui
 
 .PHONY: prove
 prove: deps ## what is proved rather than tested: tests/prove/*
-	$(Q)$(MAKE) --no-print-directory $(O)/tests/properties.o $(O)/tests/image $(O)/fuzz/fuzz_decide
+	$(Q)$(MAKE) --no-print-directory $(O)/tests/properties.o $(O)/tests/image $(O)/tests/rules $(O)/fuzz/fuzz_decide
 	$(Q)tests/prove/run
 
 RACES_KERNELS ?= 6.1 newest
