@@ -248,19 +248,43 @@ static bool path_is_within(const char *path, const char *root)
 	return !strncmp(path, root, size) && (path[size] == '/' || path[size] == '\0');
 }
 
-/* A denied root above the workdir leaves the agent nothing that it could read. */
+/* A private directory that the text names, below a path; NULL: none. The default ones are not there with `attach`. */
+static const struct policy_use *private_within(const struct policy_context *context,
+					       const char *path)
+{
+	for (size_t i = 0; i < context->n_uses; i++) {
+		const struct policy_use *use = &context->uses[i];
+
+		if (use->key->offset == offsetof(struct policy, private_dirs) &&
+		    path_is_within(use->text, path))
+			return use;
+	}
+	return NULL;
+}
+
+/* A denied root above the workdir leaves the agent nothing that it could read; one above its own tmpfs neither. */
 static void check_read_deny(struct policy_context *context)
 {
 	const char *workdir = context->policy->workdir;
 
-	for (size_t i = 0; workdir && i < context->n_uses; i++) {
-		const struct policy_use *use = &context->uses[i];
+	for (size_t i = 0; i < context->n_uses; i++) {
+		const struct policy_use *use = &context->uses[i], *private;
 
-		if (use_group(use) == USE_READ_DENY && path_is_within(workdir, use->text))
+		if (use_group(use) != USE_READ_DENY)
+			continue;
+		private = private_within(context, use->text);
+		if (workdir && path_is_within(workdir, use->text))
 			policy_context_fault(
 				context, use->mark,
 				"%s: `%s` takes in the workdir, which could then not be read",
 				use->key->path, conf_quote(use->text).s);
+		if (private)
+			policy_context_fault(
+				context, use->mark,
+				"%s: `%s` takes in what %s gives at line %u, which could then not "
+				"be read",
+				use->key->path, conf_quote(use->text).s, private->key->path,
+				private->mark.line);
 	}
 }
 
@@ -426,6 +450,18 @@ static void check_listen(struct policy_context *context)
 			}
 }
 
+/* A gateway that is faulty is one: that is said already. */
+static void check_scopes(struct policy_context *context)
+{
+	const struct policy *policy = context->policy;
+	bool tried = context->given[policy_key_find("network.gateway") - policy_keys] &&
+		     context->faults->n;
+
+	if (policy->scopes.n && !policy->n_gateways && !policy->gateway_unix && !tried)
+		policy_context_fault(context, given_mark(context, "scopes"),
+				     "scopes: can never be used without network.gateway");
+}
+
 void policy_check_all(struct policy_context *context)
 {
 	check_duplicates(context);
@@ -435,4 +471,5 @@ void policy_check_all(struct policy_context *context)
 	check_allow(context);
 	check_dns(context);
 	check_listen(context);
+	check_scopes(context);
 }
