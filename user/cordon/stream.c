@@ -151,6 +151,40 @@ static void stream_write(struct stream *stream, const struct event *event)
 	}
 }
 
+/* Keeps what the last line on stderr is made of. */
+static void denied_note(struct stream *stream, const struct event *event)
+{
+	size_t size = 0;
+	FILE *out;
+
+	if (event->raw.verdict != CORDON_VERDICT_DENY &&
+	    event->raw.verdict != CORDON_VERDICT_WOULD_DENY)
+		return;
+	stream->denied += event->raw.count ? event->raw.count : 1;
+	if (stream->out || stream->first_denied)
+		return;
+	out = open_memstream(&stream->first_denied, &size);
+	if (!out)
+		return;
+	event_write(out, EVENT_TEXT, false, &stream->context, event);
+	fclose(out);
+	if (stream->first_denied)
+		stream->first_denied[strcspn(stream->first_denied, "\n")] = '\0';
+}
+
+static void denied_say(struct stream *stream)
+{
+	bool audit = enforce_fence_policy(stream->fence)->mode == CORDON_MODE_AUDIT;
+
+	if (!stream->out && stream->denied)
+		cli_fail(0, "%llu operation%s %s denied (--events FILE keeps each), the first: %s",
+			 (unsigned long long)stream->denied, stream->denied == 1 ? "" : "s",
+			 audit		       ? "would have been"
+			 : stream->denied == 1 ? "was"
+					       : "were",
+			 stream->first_denied ? stream->first_denied : "not known");
+}
+
 static uint64_t number_take(struct stream *stream)
 {
 	return __atomic_add_fetch(&enforce_fence_state(stream->fence)->seq, 1, __ATOMIC_RELAXED);
@@ -177,6 +211,7 @@ static void stream_see(struct stream *stream, struct event *event)
 
 	if (event_tracker_see(&stream->tracker, &event->raw, &gap))
 		stream_gap(stream, &gap);
+	denied_note(stream, event);
 	stream_write(stream, event);
 }
 
@@ -245,6 +280,7 @@ void stream_end(struct stream *stream, const char *detail)
 		while (event_tracker_finish(&stream->tracker,
 					    enforce_fence_state(stream->fence)->seq, &gap))
 			stream_gap(stream, &gap);
+		denied_say(stream);
 		stream->fence = NULL;
 	}
 	if (stream->owned && stream->out)
@@ -252,4 +288,6 @@ void stream_end(struct stream *stream, const char *detail)
 	stream->out = NULL;
 	free(stream->event);
 	stream->event = NULL;
+	free(stream->first_denied);
+	stream->first_denied = NULL;
 }

@@ -13,6 +13,8 @@ struct stream {
 	bool color;
 	bool started; /* the fence has been announced */
 	bool failed;  /* a write failed; said once */
+	uint64_t denied; /* operations that were, or in audit mode would have been, as far as events told */
+	char *first_denied; /* the first of them as text, where events are written nowhere */
 	struct event_context context;
 	struct enforce_fence *fence; /* borrowed */
 	struct event_tracker tracker;
@@ -45,7 +47,11 @@ void stream_pump(struct stream *stream, int timeout_ms);
 /* Looks whether the fence is still whole, once a second; says so when it is not (op `broken`). To be called often. */
 void stream_watch(struct stream *stream);
 
-/* Drains, reports every loss that is still open, writes the last event and closes. */
+/*
+ * Drains, reports every loss that is still open, writes the last event and closes. Where events were written nowhere, a
+ * line on stderr says how many operations were denied, and which the first was: a program that fails for it must not be
+ * a riddle.
+ */
 void stream_end(struct stream *stream, const char *detail);
 
 #endif
