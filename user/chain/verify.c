@@ -428,7 +428,7 @@ static void tail_judge(struct chain_tail *tail, const char *text, size_t size, u
 
 int chain_tail_read(int fd, struct chain_tail *ret_tail)
 {
-	_cleanup_free_ char *text = malloc(CHAIN_TAIL_READ_MAX);
+	_cleanup_free_ char *text = NULL;
 	struct chain_record record;
 	const char *newline;
 	struct stat st;
@@ -436,10 +436,11 @@ int chain_tail_read(int fd, struct chain_tail *ret_tail)
 	ssize_t n;
 
 	memset(ret_tail, 0, sizeof(*ret_tail));
-	if (!text)
-		return -ENOMEM;
 	if (fstat(fd, &st) < 0)
 		return -errno;
+	text = malloc(CHAIN_TAIL_READ_MAX);
+	if (!text)
+		return -ENOMEM;
 	n = read_at(fd, text, CHAIN_CHECKPOINT_MAX, 0);
 	if (n < 0)
 		return (int)n;

@@ -148,10 +148,151 @@ static const struct conf_key file_rows[] = {
 
 static const struct conf_key stdout_rows[] = { COMMON_KEYS, FORMAT_KEY, CONF_KEYS_END };
 
-static const struct conf_key *const type_rows[] = {
-	[SINK_FILE] = file_rows,
-	[SINK_STDOUT] = stdout_rows,
+#define APP_KEY                                                                                \
+	{                                                                                      \
+		.name = "app", .read = conf_read_text, .offset = AT(app), .expects = "a name", \
+		.fallback = "`cordon`", .doc = "what the records are from"                     \
+	}
+
+static const struct conf_key journald_rows[] = {
+	COMMON_KEYS,
+	{ .name = "address",
+	  .read = conf_read_text,
+	  .offset = AT(address),
+	  .expects = "`unix:PATH`",
+	  .fallback = "the system's journal",
+	  .doc = "socket that speaks the native protocol of the journal" },
+	APP_KEY,
+	CONF_KEYS_END
 };
+
+static const char *const facility_words[] = { "kern",	  "user",   "mail",   "daemon", "auth",
+					      "syslog",	  "lpr",    "news",   "uucp",	"cron",
+					      "authpriv", "ftp",    "ntp",    "audit",	"alert",
+					      "clock",	  "local0", "local1", "local2", "local3",
+					      "local4",	  "local5", "local6", "local7", NULL };
+
+static const struct conf_key syslog_rows[] = {
+	COMMON_KEYS,
+	FORMAT_KEY,
+	{ .name = "address",
+	  .read = conf_read_text,
+	  .offset = AT(address),
+	  .required = true,
+	  .expects = "`unix:PATH`, `tcp:HOST:PORT` or `tls:HOST:PORT`",
+	  .doc = "where it listens; an IPv6 address stands in brackets" },
+	{ .name = "facility",
+	  .read = conf_read_word,
+	  .offset = AT(facility),
+	  .words = facility_words,
+	  .expects = "a facility",
+	  .fallback = "`authpriv`",
+	  .doc = "as RFC 5424 names them" },
+	APP_KEY,
+	{ .name = "ca",
+	  .read = conf_read_text,
+	  .offset = AT(ca),
+	  .expects = "a path",
+	  .fallback = "those of the system",
+	  .doc = "tls: certificates (PEM) that the peer's is verified by" },
+	{ .name = "server_name",
+	  .read = conf_read_text,
+	  .offset = AT(server_name),
+	  .expects = "a name or address",
+	  .fallback = "HOST",
+	  .doc = "tls: whose certificate the peer has to show" },
+	{ .name = "certificate",
+	  .read = conf_read_text,
+	  .offset = AT(certificate),
+	  .expects = "a path",
+	  .fallback = "none",
+	  .doc = "tls: own certificate (PEM), with `private_key`" },
+	{ .name = "private_key",
+	  .read = conf_read_text,
+	  .offset = AT(private_key),
+	  .expects = "a path",
+	  .fallback = "none",
+	  .doc = "tls: its key (PEM)" },
+	CONF_KEYS_END
+};
+
+static conf_read_fn read_settings, read_secrets;
+
+static const struct conf_key kafka_rows[] = {
+	COMMON_KEYS,
+	FORMAT_KEY,
+	{ .name = "brokers",
+	  .read = conf_read_text,
+	  .offset = AT(brokers),
+	  .required = true,
+	  .expects = "HOST:PORT,...",
+	  .doc = "some brokers of the cluster" },
+	{ .name = "topic",
+	  .read = conf_read_text,
+	  .offset = AT(topic),
+	  .required = true,
+	  .expects = "a name",
+	  .doc = "events are keyed by fence, so that those of one stay in order" },
+	{ .name = "settings",
+	  .read = read_settings,
+	  .expects = "a mapping of texts",
+	  .fallback = "none",
+	  .doc = "further settings of librdkafka, such as `security.protocol: ssl`" },
+	{ .name = "secrets",
+	  .read = read_secrets,
+	  .expects = "a mapping of paths",
+	  .fallback = "none",
+	  .doc = "the same, each from a file of mode 0600, such as `sasl.password: "
+		 "/etc/cordon/kafka`" },
+	CONF_KEYS_END
+};
+
+static const struct conf_key *const type_rows[] = {
+	[SINK_FILE] = file_rows,     [SINK_STDOUT] = stdout_rows, [SINK_JOURNALD] = journald_rows,
+	[SINK_SYSLOG] = syslog_rows, [SINK_KAFKA] = kafka_rows,
+};
+_Static_assert(ARRAY_SIZE(type_rows) == SINK_TYPE_COUNT, "each type has its keys");
+
+static void settings_read(struct conf_reader *reader, const struct conf_node *value,
+			  struct sink_config *c, bool secret)
+{
+	if (value->kind != CONF_NODE_MAPPING) {
+		conf_reader_fault_type(reader, value, "a mapping of names to texts");
+		return;
+	}
+	for (size_t i = 0; i < value->n; i += 2) {
+		const struct conf_node *name = value->child[i];
+		const char *text;
+
+		if (name->kind != CONF_NODE_SCALAR || value->child[i + 1]->kind == CONF_NODE_BAD)
+			continue;
+		text = conf_reader_text(reader, value->child[i + 1], "text");
+		if (!text)
+			continue;
+		if (c->n_settings == SINK_SETTINGS_MAX) {
+			conf_reader_fault(reader, name->mark, "more than %d settings",
+					  SINK_SETTINGS_MAX);
+			return;
+		}
+		c->setting[c->n_settings].name = conf_reader_copy(reader, name->text);
+		c->setting[c->n_settings].value = conf_reader_copy(reader, text);
+		c->setting[c->n_settings++].secret = secret;
+	}
+}
+
+static void read_settings(struct conf_reader *reader, const struct conf_key *key,
+			  const struct conf_node *value, void *base)
+{
+	(void)key;
+	settings_read(reader, value, base, false);
+}
+
+static void read_secrets(struct conf_reader *reader, const struct conf_key *key,
+			 const struct conf_node *value, void *base)
+{
+	(void)key;
+	settings_read(reader, value, base, true);
+}
 
 static void read_chain(struct conf_reader *reader, const struct conf_key *key,
 		       const struct conf_node *value, void *base)
@@ -269,6 +410,42 @@ static void file_check(struct conf_reader *reader, const struct sinks_config *al
 			 "a key signs checkpoints of a chain; there is none");
 }
 
+static bool begins(const char *text, const char *with)
+{
+	return strncmp(text, with, strlen(with)) == 0;
+}
+
+static void address_check(struct conf_reader *reader, const struct sink_config *c)
+{
+	const char *a = c->address;
+	bool unix_path = a && begins(a, "unix:/");
+
+	if (c->type == SINK_JOURNALD && a && !unix_path)
+		fault_at(reader, "address", c->mark, "expects `unix:` and an absolute path");
+	if (c->type != SINK_SYSLOG || !a)
+		return;
+	if (!unix_path && !((begins(a, "tcp:") || begins(a, "tls:")) && strrchr(a, ':') > a + 3))
+		fault_at(reader, "address", c->mark,
+			 "expects `unix:PATH`, `tcp:HOST:PORT` or `tls:HOST:PORT`");
+	if (!begins(a, "tls:") && (c->ca || c->certificate || c->private_key || c->server_name))
+		fault_at(reader, "address", c->mark,
+			 "ca, certificate, private_key and server_name are for `tls:` only");
+	if (!c->certificate != !c->private_key)
+		fault_at(reader, "certificate", c->mark,
+			 "certificate and private_key belong together");
+}
+
+/* A secret in `settings` would stand in the configuration for all to read. */
+static void settings_check(struct conf_reader *reader, const struct sink_config *c)
+{
+	for (size_t i = 0; i < c->n_settings; i++)
+		if (!c->setting[i].secret && c->setting[i].name &&
+		    (strstr(c->setting[i].name, "password") ||
+		     strstr(c->setting[i].name, "secret")))
+			fault_at(reader, "settings", c->mark,
+				 "passwords stand in files of mode 0600, under `secrets`");
+}
+
 static bool name_is_good(const char *name)
 {
 	return strlen(name) <= SINK_NAME_MAX &&
@@ -333,6 +510,7 @@ static void sink_read(struct conf_reader *reader, struct sinks_config *all,
 				   .rotate_size = 256 * MIB,
 				   .keep = 16,
 				   .fsync_ms = SECOND,
+				   .facility = 10,
 				   .checkpoint_records = 1000,
 				   .checkpoint_ms = 10 * SECOND };
 	conf_read_rows(reader, type_rows[type], value, c);
@@ -340,6 +518,8 @@ static void sink_read(struct conf_reader *reader, struct sinks_config *all,
 	name_check(reader, all, c);
 	if (type == SINK_FILE)
 		file_check(reader, all, c);
+	address_check(reader, c);
+	settings_check(reader, c);
 	all->n++;
 }
 

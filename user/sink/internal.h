@@ -78,16 +78,23 @@ void sink_queue_stop(struct sink_queue *queue); /* from now on waiting ends at o
 
 struct sink;
 
+/* What put may say besides -errno. */
+enum {
+	SINK_TAKEN = 0,	  /* flush writes and releases it */
+	SINK_SENT = 1,	  /* it left for good */
+	SINK_REFUSED = 2, /* it never will; counted as lost */
+};
+
 /* A kind of sink. Everything returns 0 or -errno unless said. */
 struct sink_kind {
 	/* Once, by sinks_open(), in the caller's thread: what can never work. */
 	int (*prepare)(struct sink *sink, struct error *error);
 	/* Connects or opens; again after each failure. */
 	int (*open)(struct sink *sink, struct error *error);
-	/* Takes one record: 0; -EAGAIN: flush first; else a failure: it is given again after the next open. */
+	/* Takes one record: SINK_*; -EAGAIN: flush first; else a failure: it is given again after the next open. */
 	int (*put)(struct sink *sink, const struct sink_item *item, const char *text,
 		   struct error *error);
-	/* Writes out what put took, and releases it. May be NULL: put has done both. */
+	/* Writes out what put took, and releases it. May be NULL where put never says SINK_TAKEN. */
 	int (*flush)(struct sink *sink, struct error *error);
 	/* Some times a second while open. May be NULL. */
 	int (*tick)(struct sink *sink, struct error *error);
@@ -132,6 +139,8 @@ uint64_t sink_now_ns(void); /* CLOCK_MONOTONIC */
  */
 int sink_wait(struct sink *sink, int fd, short events, unsigned int timeout_ms);
 
+/* What is wrong, for people; "" when nothing is. */
+void sink_note_problem(struct sink *sink, const char *text);
 /* Notes that the oldest n events, of so many bytes, left for good, and releases them. */
 void sink_note_written(struct sink *sink, uint64_t n, uint64_t bytes);
 

@@ -24,8 +24,9 @@ static const char *const type_names[] = { SINK_TYPES(CORDON_X) };
 #undef CORDON_X
 
 static const struct sink_kind *const kinds[] = {
-	[SINK_FILE] = &sink_kind_file,
-	[SINK_STDOUT] = &sink_kind_stdout,
+	[SINK_FILE] = &sink_kind_file,	       [SINK_STDOUT] = &sink_kind_stdout,
+	[SINK_JOURNALD] = &sink_kind_journald, [SINK_SYSLOG] = &sink_kind_syslog,
+	[SINK_KAFKA] = &sink_kind_kafka,
 };
 
 enum { FORMATS = EVENT_FORMAT_COUNT };
@@ -62,7 +63,7 @@ void sink_note_written(struct sink *sink, uint64_t n, uint64_t bytes)
 	sink_queue_release(&sink->queue, n);
 }
 
-static void problem_note(struct sink *sink, const char *text)
+void sink_note_problem(struct sink *sink, const char *text)
 {
 	pthread_mutex_lock(&sink->problem_lock);
 	snprintf(sink->problem, sizeof(sink->problem), "%.*s", (int)sizeof(sink->problem) - 1,
@@ -153,12 +154,17 @@ static int round_run(struct sink *sink, struct error *error)
 			r = sink->kind->flush(sink, error);
 			continue;
 		}
-		if (r == 0) {
-			sink_queue_take(&sink->queue);
-			n += n < 1000000;
-			if (!sink->kind->flush)
-				sink_note_written(sink, 1, item.size);
+		if (r < 0)
+			break;
+		sink_queue_take(&sink->queue);
+		n += n < INT32_MAX;
+		if (r == SINK_SENT)
+			sink_note_written(sink, 1, item.size);
+		if (r == SINK_REFUSED) {
+			sink_queue_lose(&sink->queue, 1, item.time_ns);
+			sink_queue_release(&sink->queue, 1);
 		}
+		r = 0;
 	}
 	if (r == 0 && sink->kind->flush)
 		r = sink->kind->flush(sink, error);
@@ -227,7 +233,7 @@ static void *sink_run(void *arg)
 
 		if (r == 0) {
 			sink->up = true;
-			problem_note(sink, "");
+			sink_note_problem(sink, "");
 			r = sink_serve(sink, &error);
 			sink->up = false;
 			if (sink->written != written)
@@ -236,7 +242,7 @@ static void *sink_run(void *arg)
 		if (r == 0)
 			break;
 		sink->failures++;
-		problem_note(sink, error.text[0] ? error.text : strerror(-r));
+		sink_note_problem(sink, error.text[0] ? error.text : strerror(-r));
 		sink->kind->close(sink, false);
 		pause_make(sink, pause_ms);
 		pause_ms = pause_ms * 2 > PAUSE_LAST_MS ? PAUSE_LAST_MS : pause_ms * 2;
