@@ -103,7 +103,8 @@ static void result_print_text(const struct chain_result *result, bool keyed)
 		printf("%" PRIu64 " checkpoints are signed, the last record is one\n",
 		       result->checkpoints);
 	if (!result->closed)
-		puts("the file is not closed: it is being written, or its writer was killed, or its end was "
+		puts("the file is not closed: it is being written, or its writer was killed, or "
+		     "its end was "
 		     "cut off");
 }
 
@@ -161,16 +162,22 @@ const struct cli_verb cli_verb_audit = {
 	.name = "audit",
 	.summary = "verify the hash chain of recorded events; name the first bad record",
 	.arguments = "verify FILE...",
-	.text = "Reads files that a sink of type `file` wrote with `chain: true`, as one chain: the "
-		"rotated ones (PATH.000001 and so on) and the one being written, in any order. Names "
-		"the first record that was changed, removed, put in or cut off, with file, line and "
+	.text = "Reads files that a sink of type `file` wrote with `chain: true`, as one chain: "
+		"the "
+		"rotated ones (PATH.000001 and so on) and the one being written, in any order. "
+		"Names "
+		"the first record that was changed, removed, put in or cut off, with file, line "
+		"and "
 		"number in the chain, and ends with exit status 1.\n"
 		"\n"
 		"Without --key this shows damage and careless changes: who can write the files can "
 		"write the whole chain anew. With --key the checkpoints are verified, which nobody "
-		"could make without the key; what comes after the last of them is held by the chain "
-		"alone. Files removed from the beginning are not missed, because rotation does that; "
-		"a record removed from the very end is missed with --anchor, whose value is the last "
+		"could make without the key; what comes after the last of them is held by the "
+		"chain "
+		"alone. Files removed from the beginning are not missed, because rotation does "
+		"that; "
+		"a record removed from the very end is missed with --anchor, whose value is the "
+		"last "
 		"record and hash that was seen elsewhere.\n"
 		"\n"
 		"  cordon audit verify --key /etc/cordon/audit.key /var/log/cordon/events.jsonl*\n"

@@ -21,18 +21,11 @@ extern const struct cli_verb cli_verb_grants;
 extern const struct cli_verb cli_verb_ledger;
 
 const struct cli_verb *const cli_verbs[] = {
-	&cli_verb_run,
-	&cli_verb_attach,
-	&cli_verb_events,
-	&cli_verb_timeline,
-	&cli_verb_audit,
-	&cli_verb_check,
-	&cli_verb_verify,
-	&cli_verb_doctor,
-	&cli_verb_load,
-	&cli_verb_unload,
-	&cli_verb_approvals,
-	&cli_verb_grants,
-	&cli_verb_ledger,
-	NULL,
+	&cli_verb_run,	     &cli_verb_attach,
+	&cli_verb_events,    &cli_verb_timeline,
+	&cli_verb_audit,     &cli_verb_check,
+	&cli_verb_verify,    &cli_verb_doctor,
+	&cli_verb_load,	     &cli_verb_unload,
+	&cli_verb_approvals, &cli_verb_grants,
+	&cli_verb_ledger,    NULL,
 };
