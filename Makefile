@@ -51,6 +51,8 @@ GRANT_LIBS := $(O)/libgrant.a
 ADMIN_LIBS := $(O)/libadmin.a
 # Where events go; on event, chain, conf and util. Whoever links it links SINK_LDLIBS, too.
 SINK_LIBS := $(O)/libsink.a
+# Alerts of Cordon's own; on event.
+ALERT_LIBS := $(O)/libalert.a
 # Figures for Prometheus and their endpoint; on util.
 METRICS_LIBS := $(O)/libmetrics.a
 METRICS_LDLIBS := -levent_core -lm -lpthread
@@ -108,6 +110,7 @@ $(eval $(call part_rule,grant))
 $(eval $(call part_rule,admin))
 $(eval $(call part_rule,sink))
 $(eval $(call part_rule,metrics))
+$(eval $(call part_rule,alert))
 $(O)/user/ledger/postgres.o: ALL_CFLAGS += -isystem /usr/include/postgresql
 
 # Later parts use earlier ones, so the linker sees them last to first.
@@ -155,6 +158,7 @@ UNIT_LIBS_test_head := $(O)/user/gateway/head.o
 UNIT_LIBS_test_grant := $(GRANT_LIBS) -lcrypto
 UNIT_LIBS_test_sink := $(SINK_LIBS)
 UNIT_LDLIBS_test_sink := $(SINK_LDLIBS)
+UNIT_LIBS_test_alert := $(ALERT_LIBS)
 UNIT_LIBS_test_metrics := $(METRICS_LIBS)
 UNIT_LDLIBS_test_metrics := $(METRICS_LDLIBS)
 UNIT_LIBS_test_sink_net := $(SINK_LIBS)
@@ -163,7 +167,7 @@ UNIT_LIBS_test_admin := $(GRANT_LIBS) $(LEDGER_LIBS) -lcrypto
 
 $(O)/unit/test_head: $(O)/user/gateway/head.o
 
-$(O)/unit/%: tests/unit/%.c $(LIBS) $(GRANT_LIBS) $(ADMIN_LIBS) $(LEDGER_LIBS) $(SINK_LIBS) $(METRICS_LIBS) $(filter-out $(O)/user/cordon/main.o,$(call obj,cordon)) Makefile
+$(O)/unit/%: tests/unit/%.c $(LIBS) $(GRANT_LIBS) $(ADMIN_LIBS) $(LEDGER_LIBS) $(SINK_LIBS) $(METRICS_LIBS) $(ALERT_LIBS) $(filter-out $(O)/user/cordon/main.o,$(call obj,cordon)) Makefile
 	$(call say,TEST,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP -MF $@.d $(ALL_LDFLAGS) $(UNIT_WRAP_$*) -o $@ $< \

@@ -19,6 +19,52 @@
 	T(GATEWAY, "gateway", "a decision of the gateway about a business action")                 \
 	T(LOSS, "loss", "events that were counted but could not be delivered")
 
+/*
+ * C(ENUM, class_uid, class name) - the class of OCSF 1.3.0 that events of a type become (-o ocsf); where an operation of that
+ * type belongs to another class, a row of CORDON_OCSF_OPS says so. category_uid is class_uid / 1000.
+ */
+#define CORDON_OCSF_TYPES(C)                    \
+	C(FILE, 1001, "File System Activity")   \
+	C(NET, 4001, "Network Activity")        \
+	C(PROCESS, 1007, "Process Activity")    \
+	C(GUARD, 1003, "Kernel Activity")       \
+	C(LIMIT, 2004, "Detection Finding")     \
+	C(FENCE, 6002, "Application Lifecycle") \
+	C(GATEWAY, 6003, "API Activity")        \
+	C(LOSS, 1008, "Event Log Activity")
+
+/* A(ENUM of an op, class_uid, class name, activity_id, activity name); without a row: activity 99, named as the op. */
+#define CORDON_OCSF_OPS(A)                                                \
+	A(OPEN_READ, 1001, "File System Activity", 2, "Read")             \
+	A(OPEN_WRITE, 1001, "File System Activity", 3, "Update")          \
+	A(READ, 1001, "File System Activity", 2, "Read")                  \
+	A(WRITE, 1001, "File System Activity", 3, "Update")               \
+	A(MKDIR, 1001, "File System Activity", 1, "Create")               \
+	A(MKNOD, 1001, "File System Activity", 1, "Create")               \
+	A(SYMLINK, 1001, "File System Activity", 1, "Create")             \
+	A(LINK, 1001, "File System Activity", 1, "Create")                \
+	A(UNLINK, 1001, "File System Activity", 4, "Delete")              \
+	A(RMDIR, 1001, "File System Activity", 4, "Delete")               \
+	A(RENAME, 1001, "File System Activity", 5, "Rename")              \
+	A(TRUNCATE, 1001, "File System Activity", 3, "Update")            \
+	A(CHMOD, 1001, "File System Activity", 7, "Set Security")         \
+	A(CHOWN, 1001, "File System Activity", 7, "Set Security")         \
+	A(UTIMES, 1001, "File System Activity", 6, "Set Attributes")      \
+	A(SETATTR, 1001, "File System Activity", 6, "Set Attributes")     \
+	A(SETXATTR, 1001, "File System Activity", 6, "Set Attributes")    \
+	A(REMOVEXATTR, 1001, "File System Activity", 6, "Set Attributes") \
+	A(MOUNT, 1001, "File System Activity", 12, "Mount")               \
+	A(EXEC, 1007, "Process Activity", 1, "Launch")                    \
+	A(CONNECT, 4001, "Network Activity", 1, "Open")                   \
+	A(SENDMSG, 4001, "Network Activity", 6, "Traffic")                \
+	A(PACKET, 4001, "Network Activity", 6, "Traffic")                 \
+	A(INBOUND, 4001, "Network Activity", 6, "Traffic")                \
+	A(PTRACE, 1007, "Process Activity", 3, "Open")                    \
+	A(START, 6002, "Application Lifecycle", 3, "Start")               \
+	A(END, 6002, "Application Lifecycle", 4, "Stop")                  \
+	A(DENY_RATE, 2004, "Detection Finding", 1, "Create")              \
+	A(DESTRUCTIVE, 2004, "Detection Finding", 1, "Create")
+
 /* V(ENUM, name) */
 #define CORDON_VERDICTS(V) \
 	V(ALLOW, "allow")  \

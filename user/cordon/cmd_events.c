@@ -164,10 +164,9 @@ static int format_read(const char *output, enum event_format *ret_format)
 	else if (strcmp(output, "json") == 0)
 		*ret_format = EVENT_JSON;
 	else if (strcmp(output, "ocsf") == 0)
-		return cli_fail(-EINVAL, "--output: ocsf is not in this version; json has every "
-					 "field");
+		*ret_format = EVENT_OCSF;
 	else
-		return cli_fail(-EINVAL, "--output: '%s' is not one of text|json", output);
+		return cli_fail(-EINVAL, "--output: '%s' is not one of text|json|ocsf", output);
 	return 0;
 }
 
@@ -511,8 +510,8 @@ static const struct cli_option events_rows[] = {
 	  .name = "output",
 	  .kind = CLI_STRING,
 	  .offset = offsetof(struct events_options, output),
-	  .metavar = "text|json",
-	  .help = "form; text on a terminal, else json, unless told" },
+	  .metavar = "text|json|ocsf",
+	  .help = "form; text on a terminal, else json, unless told; ocsf: OCSF 1.3.0" },
 	{ .name = "print-schema",
 	  .kind = CLI_FLAG,
 	  .offset = offsetof(struct events_options, print_schema),

@@ -64,6 +64,14 @@ int event_type_find(const char *name)
 	return name_find(type_names, ARRAY_SIZE(type_names), name);
 }
 
+int event_op_find(const char *name)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(ops); i++)
+		if (strcmp(ops[i].name, name) == 0)
+			return (int)i;
+	return -1;
+}
+
 int event_verdict_find(const char *name)
 {
 	return name_find(verdict_names, ARRAY_SIZE(verdict_names), name);

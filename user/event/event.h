@@ -83,7 +83,7 @@ void event_make_limit(struct event *ret_event, enum cordon_op op, enum cordon_ru
 		      const struct cordon_policy *policy, uint64_t seq, uint64_t count,
 		      const char *detail);
 
-enum event_format { EVENT_JSON, EVENT_TEXT, EVENT_FORMAT_COUNT };
+enum event_format { EVENT_JSON, EVENT_TEXT, EVENT_OCSF, EVENT_FORMAT_COUNT };
 
 /* What is written of each string of a context and of a detail; the rest is cut off. */
 #define EVENT_TEXT_MAX 1023
@@ -119,6 +119,7 @@ const char *event_rule_name(unsigned int rule);
 /* The number of that name, or -1. */
 int event_type_find(const char *name);
 int event_verdict_find(const char *name);
+int event_op_find(const char *name);
 
 /*
  * The id of a fence as people see and type it: 16 hexadecimal digits. Parsing takes 1 to 16 digits,
@@ -216,7 +217,9 @@ void event_record_clear(struct event_record *record);
 /* Where a record stands among others, and what it is the record of; texts live as long as the record. */
 struct event_place {
 	const char *node, *fence, *type, *op, *verdict; /* "" where it is not said */
-	uint64_t time_ns, mono_ns, seq;
+	const char *tenant, *subject;			/* the same */
+	uint64_t time_ns, mono_ns, seq, count,
+		status; /* status: of the gateway's answer; 0: none is said */
 };
 void event_record_place(const struct event_record *record, struct event_place *ret_place);
 

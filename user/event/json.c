@@ -504,14 +504,16 @@ size_t event_format_json(char ret_line[EVENT_LINE_MAX], const struct event_conte
 	return w.b.n;
 }
 
-static int text_write(FILE *out, bool color, const char *line, size_t size)
+/* The other formats are made from the JSON. */
+static int other_write(FILE *out, enum event_format format, bool color, const char *line,
+		       size_t size)
 {
 	struct event_record record;
 	int r = event_record_parse(line, size, &record, NULL);
 
 	if (r < 0)
 		return r;
-	r = event_record_write(out, EVENT_TEXT, color, &record, line, size);
+	r = event_record_write(out, format, color, &record, line, size);
 	event_record_clear(&record);
 	return r;
 }
@@ -522,8 +524,8 @@ int event_write(FILE *out, enum event_format format, bool color,
 	char line[EVENT_LINE_MAX];
 	size_t n = event_format_json(line, context, event);
 
-	if (format == EVENT_TEXT)
-		return text_write(out, color, line, n);
+	if (format != EVENT_JSON)
+		return other_write(out, format, color, line, n);
 	errno = 0;
 	if (fwrite(line, 1, n, out) == n)
 		return 0;

@@ -16,6 +16,7 @@
 #include <time.h>
 
 #include "event/buffer.h"
+#include "event/ocsf.h"
 #include "event/time.h"
 
 #define NS_PER_S 1000000000ULL
@@ -114,6 +115,10 @@ void event_record_place(const struct event_record *record, struct event_place *r
 		.type = text_or_empty(get_text(record->root, "type")),
 		.op = text_or_empty(get_text(record->root, "op")),
 		.verdict = text_or_empty(get_text(record->root, "verdict")),
+		.tenant = text_or_empty(get_text(fence, "tenant")),
+		.subject = text_or_empty(get_text(fence, "subject")),
+		.count = get_uint(record->root, "count"),
+		.status = get_uint(json_object_get(record->root, "gateway"), "status"),
 		.mono_ns = get_uint(record->root, "mono_ns"),
 		.seq = get_uint(record->root, "seq"),
 	};
@@ -543,11 +548,21 @@ static int json_write(FILE *out, const json_t *root, const char *line, size_t si
 	return r < 0 ? r : line_write(out, "\n", 1);
 }
 
+static int ocsf_write(FILE *out, const json_t *root)
+{
+	char text[EVENT_LINE_MAX];
+	size_t n = event_ocsf_format(text, root);
+
+	return n ? line_write(out, text, n) : -ENOMEM;
+}
+
 int event_record_write(FILE *out, enum event_format format, bool color,
 		       const struct event_record *record, const char *line, size_t size)
 {
 	if (format == EVENT_TEXT)
 		return text_write(out, color, record->root);
+	if (format == EVENT_OCSF)
+		return ocsf_write(out, record->root);
 	return json_write(out, record->root, line, size);
 }
 
@@ -574,6 +589,8 @@ size_t event_format_line(char ret_line[EVENT_LINE_MAX], enum event_format format
 		return 0;
 	if (format == EVENT_TEXT)
 		n = text_format(ret_line, false, true, record.root);
+	if (format == EVENT_OCSF)
+		n = event_ocsf_format(ret_line, record.root);
 	event_record_clear(&record);
 	return n;
 }

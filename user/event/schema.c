@@ -382,6 +382,50 @@ static const char doc_errors[] = "\nWhat a denial looks like to the program: a w
 				 "denied gives `EACCES`; the network and everything else give "
 				 "`EPERM`.\n";
 
+/* How types become classes of OCSF; operations of their own first. */
+static void doc_ocsf(FILE *out)
+{
+#define CORDON_X(e, uid, name) { CORDON_TYPE_##e, uid, name },
+	static const struct {
+		unsigned int type;
+		int class;
+		const char *name;
+	} ocsf_types[] = { CORDON_OCSF_TYPES(CORDON_X) };
+#undef CORDON_X
+#define CORDON_X(e, uid, name, id, activity) { CORDON_OP_##e, uid, name, id, activity },
+	static const struct {
+		unsigned int op;
+		int class;
+		const char *name;
+		int id;
+		const char *activity;
+	} ocsf_ops[] = { CORDON_OCSF_OPS(CORDON_X) };
+#undef CORDON_X
+
+	fputs("\n## OCSF\n\n"
+	      "`cordon events -o ocsf`, and `format: ocsf` of a sink, write events in the form of "
+	      "the Open "
+	      "Cybersecurity\nSchema Framework 1.3.0 with the profile `security_control`. What it "
+	      "has no "
+	      "attribute for stands under\n`unmapped`, by its name here. Severity: Medium where "
+	      "something was "
+	      "denied or a ceiling was reached, Low\nwhere it would have been, High for losses and "
+	      "broken "
+	      "fences, else Informational. `would_deny` is\n`disposition_id` 17 (Logged).\n\n"
+	      "| type | op | class | activity |\n|---|---|---|---|\n",
+	      out);
+	for (size_t i = 0; i < ARRAY_SIZE(ocsf_types); i++) {
+		for (size_t j = 0; j < ARRAY_SIZE(ocsf_ops); j++)
+			if (ops[ocsf_ops[j].op].type == ocsf_types[i].type)
+				fprintf(out, "| `%s` | `%s` | %d %s | %d %s |\n",
+					types[ocsf_types[i].type].word, ops[ocsf_ops[j].op].word,
+					ocsf_ops[j].class, ocsf_ops[j].name, ocsf_ops[j].id,
+					ocsf_ops[j].activity);
+		fprintf(out, "| `%s` | others | %d %s | 99, named as the op |\n",
+			types[ocsf_types[i].type].word, ocsf_types[i].class, ocsf_types[i].name);
+	}
+}
+
 static const char doc_chain[] =
 	"\n## The hash chain\n\n"
 	"A sink of type `file` (docs/sinks.md) ends each line with\n"
@@ -426,5 +470,6 @@ void event_print_doc(FILE *out)
 	doc_types(out);
 	doc_rules(out);
 	fputs(doc_errors, out);
+	doc_ocsf(out);
 	fputs(doc_chain, out);
 }

@@ -15,7 +15,7 @@ static const char *const type_words[] = { SINK_TYPES(CORDON_X) NULL };
 static const char *const type_docs[] = { SINK_TYPES(CORDON_X) };
 #undef CORDON_X
 
-static const char *const format_words[] = { "json", "text", NULL };
+static const char *const format_words[] = { "json", "text", "ocsf", NULL };
 static const char *const fsync_words[] = { "interval", "never", "each", NULL };
 
 #define AT(member) offsetof(struct sink_config, member)
@@ -47,11 +47,11 @@ static conf_read_fn read_chain;
 		.doc = "what waits while the sink is slow; more is counted and reported as a loss" \
 	}
 
-#define FORMAT_KEY                                                                          \
-	{                                                                                   \
-		.name = "format", .read = conf_read_word, .offset = AT(format),             \
-		.words = format_words, .expects = "`json` or `text`", .fallback = "`json`", \
-		.doc = "form of a record: docs/events.md"                                   \
+#define FORMAT_KEY                                                              \
+	{                                                                       \
+		.name = "format", .read = conf_read_word, .offset = AT(format), \
+		.words = format_words, .expects = "`json`, `text` or `ocsf`",   \
+		.fallback = "`json`", .doc = "form of a record: docs/events.md" \
 	}
 
 static const struct conf_key rotate_rows[] = {
