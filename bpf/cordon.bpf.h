@@ -50,6 +50,7 @@ enum {
 	ERR_NOMEM = 12,
 	ERR_ACCES = 13,
 	ERR_ROFS = 30,
+	ERR_DQUOT = 122,
 };
 
 struct {

@@ -580,6 +580,8 @@ noinline int settle_peer(__u64 what, __u64 peer, __u32 family)
 
 static __always_inline __u64 detail_what(const struct fctx *f, const struct detail *d, __u32 type)
 {
+	if (d->rule == CORDON_RULE_LIMIT_UPLOAD)
+		type = CORDON_TYPE_LIMIT;
 	return f->tag | (__u64)d->op << WHAT_OP | (__u64)d->rule << WHAT_RULE |
 	       (__u64)type << WHAT_TYPE | (__u64)(d->no_task & 1) << WHAT_NO_TASK |
 	       (__u64)(d->silent & 1) << WHAT_SILENT | (__u64)(d->addr.v6 & 1) << WHAT_V6 |
@@ -622,6 +624,9 @@ static __always_inline int settle(const struct fctx *f, const struct detail *d, 
 	branch_barrier();
 	if (d->err == ERR_ACCES)
 		return -ERR_ACCES;
+	branch_barrier();
+	if (d->err == ERR_DQUOT)
+		return -ERR_DQUOT;
 	branch_barrier();
 	return -ERR_PERM;
 }

@@ -17,6 +17,7 @@
 
 #include "event.bpf.h"
 #include "identity.bpf.h"
+#include "limit.bpf.h"
 #include "netconf.bpf.h"
 
 /* The number of a name space of mounts in which nobody lives, since 6.18; 0 before. */
@@ -42,9 +43,7 @@ enum {
 	PROT_EXEC = 4,
 	READ_IMPLIES_EXEC = 0x400000, /* of a personality */
 	MAP_SHARED = 1,		      /* a bit of MAP_SHARED_VALIDATE, too */
-	VM_WRITE = 2,
 	VM_EXEC = 4,
-	VM_SHARED = 8,
 	OVERLAYFS_MAGIC = 0x794c7630,
 	MQUEUE_MAGIC = 0x19800202,
 	BTRFS_MAGIC = 0x9123683e,
@@ -897,8 +896,44 @@ int fence_find_maps(struct bpf_iter__task_vma *ctx)
 	return 0;
 }
 
+static __always_inline int output_deny(const struct fctx *f, const struct file *file)
+{
+	struct detail d = {
+		.op = CORDON_OP_OUTPUT,
+		.rule = CORDON_RULE_LIMIT_OUTPUT,
+		.err = ERR_DQUOT,
+		.flags = file->f_flags,
+		.dentry = file->f_path.dentry,
+		.mnt = file->f_path.mnt,
+	};
+
+	return settle(f, &d, CORDON_TYPE_LIMIT);
+}
+
+static __always_inline int upload_deny(const struct fctx *f, const struct file *file)
+{
+	struct detail d = {
+		.op = CORDON_OP_UPLOAD,
+		.rule = CORDON_RULE_LIMIT_UPLOAD,
+		.err = ERR_PERM,
+	};
+
+	return settle(f, &d, CORDON_TYPE_LIMIT);
+}
+
+static __always_inline bool socket_is_ip(const struct file *file)
+{
+	const struct socket *sock = file->private_data;
+	__u16 family;
+
+	if ((file->f_inode->i_mode & DECIDE_S_IFMT) != DECIDE_S_IFSOCK)
+		return false;
+	family = BPF_CORE_READ(sock, sk, __sk_common.skc_family);
+	return family == AF_INET || family == AF_INET6;
+}
+
 /*
- * Attached only while a fence on the node has descriptors from before: each read and write of each process passes
+ * Attached only while a fence on the node has descriptors from before, or limits its output or upload: each read and write of each process passes
  * here. overlayfs asks again for the file below, under credentials that the first question noted.
  */
 SEC("lsm/file_permission")
@@ -913,6 +948,11 @@ int FENCE_HOOK(file_permission, struct file *file, int mask, int ret)
 
 	struct dentry *dentry = file->f_path.dentry;
 
+	if (write && f.policy->output_bytes && output_denies(&f, file))
+		return output_deny(&f, file);
+	/* Before 6.5 sendfile and splice ask no hook of sockets. */
+	if (write && upload_over(&f) && socket_is_ip(file))
+		return upload_deny(&f, file);
 	if (!f.fence->descriptors || dentry->d_sb->s_flags & DECIDE_SB_NOUSER || overlay_inner(&f))
 		return 0;
 	if (write && decide_allows(write_rule(&f, dentry))) { /* soon said, for most */
@@ -949,6 +989,9 @@ static __always_inline int map_any(void *ctx, struct file *file, unsigned long p
 	bpf_probe_read_kernel(&raw, sizeof(raw), ctx);
 	if (!file || !raw)
 		return 0;
+	if (prot & PROT_WRITE && flags & MAP_SHARED && f.policy->output_bytes &&
+	    output_is_file(file->f_inode) && output_over(&f, 0))
+		return output_deny(&f, file);
 	/* Where prot is what was asked for, the kernel adds this later. */
 	if (prot & PROT_READ && bpf_get_current_task_btf()->personality & READ_IMPLIES_EXEC)
 		prot |= PROT_EXEC;
@@ -980,6 +1023,9 @@ int FENCE_HOOK(file_mprotect, struct vm_area_struct *vma, unsigned long reqprot,
 
 	if (!file)
 		return 0;
+	if (prot & PROT_WRITE && flags & VM_SHARED && !(flags & VM_WRITE) &&
+	    f.policy->output_bytes && output_is_file(file->f_inode) && output_over(&f, 0))
+		return output_deny(&f, file);
 	return change_map(&f, file, CORDON_OP_MPROTECT, prot & PROT_EXEC && !(flags & VM_EXEC),
 			  prot & PROT_WRITE && flags & VM_SHARED && !(flags & VM_WRITE));
 }

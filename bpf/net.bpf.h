@@ -16,8 +16,6 @@
 enum {
 	AF_UNSPEC = 0,
 	AF_UNIX = 1,
-	AF_INET = 2,
-	AF_INET6 = 10,
 	AF_PACKET = 17,
 	MSG_FASTOPEN = 0x20000000,
 	ADDR4_LEN = 8, /* bytes of sockaddr_in up to the address */
@@ -224,8 +222,13 @@ static __always_inline int net_settle(struct fctx *f, struct detail *d, struct s
 	/* Only the cgroup hooks put the resolver's address in. */
 	if (d->rule == CORDON_RULE_NET_DNS_ANY && !socket_own(f, sk))
 		d->rule = CORDON_RULE_NET_DNS;
-	if (!decide_allows(d->rule) && answers_listen(f, d, sk))
-		return 0;
+	if (!decide_allows(d->rule) && answers_listen(f, d, sk)) {
+		if (!upload_over(f))
+			return 0;
+		d->rule = CORDON_RULE_LIMIT_UPLOAD;
+	}
+	if (decide_allows(d->rule) && upload_over(f)) /* at once, and not by packets that vanish */
+		d->rule = CORDON_RULE_LIMIT_UPLOAD;
 	return settle(f, d, CORDON_TYPE_NET);
 }
 
@@ -258,6 +261,25 @@ int FENCE_HOOK(net_socket_connect, struct socket *sock, struct sockaddr *address
 	return settle(&f, &d, CORDON_TYPE_NET);
 }
 
+/* Descriptor 1 or 2 of the command may be a socket: counted before it is sent. Is it too much? */
+static __always_inline bool output_by_socket(const struct fctx *f, const struct socket *sock,
+					     int size)
+{
+	const struct file *file = sock->file;
+	const struct inode *inode;
+	bool over;
+
+	if (!file || size <= 0)
+		return false;
+	inode = file->f_inode;
+	if (!output_is_standard(f, inode->i_ino, inode->i_sb->s_dev))
+		return false;
+	over = output_over(f, size);
+	if (!over || f->policy->mode == CORDON_MODE_AUDIT)
+		output_add(f, size, false);
+	return over;
+}
+
 SEC("lsm/socket_sendmsg")
 int FENCE_HOOK(net_socket_sendmsg, struct socket *sock, struct msghdr *msg, int size, int ret)
 {
@@ -271,6 +293,12 @@ int FENCE_HOOK(net_socket_sendmsg, struct socket *sock, struct msghdr *msg, int 
 		return 0;
 	d.family = sk->__sk_common.skc_family;
 	d.proto = sk->sk_protocol;
+	if (f.policy->output_bytes && output_by_socket(&f, sock, size)) {
+		d.op = CORDON_OP_OUTPUT;
+		d.rule = CORDON_RULE_LIMIT_OUTPUT;
+		d.err = ERR_DQUOT;
+		return settle(&f, &d, CORDON_TYPE_LIMIT);
+	}
 	if (d.family == AF_UNIX || (d.family == 16 /* AF_NETLINK */ && socket_own(&f, sk)))
 		return 0;
 	if (d.family == AF_INET || d.family == AF_INET6) {
@@ -677,6 +705,22 @@ static __always_inline int packet_answer(const struct fctx *f, const struct deta
 	return CGROUP_ALLOW;
 }
 
+/*
+ * Counts a packet that may leave; is it too much? What was denied stays counted, so that nothing smaller leaves after it.
+ * Not what goes to a listener of the fence itself.
+ */
+static __always_inline bool upload_take(const struct fctx *f, const struct detail *d, __u64 bytes)
+{
+	struct cordon_state *state;
+
+	if (!f->policy->upload_bytes || (d->rule == CORDON_RULE_NET_LOOPBACK_OK &&
+					 f->policy->loopback == CORDON_LOOPBACK_FENCE))
+		return false;
+	state = slot_state(f->slot);
+	return !state ||
+	       __sync_fetch_and_add(&state->upload, bytes) + bytes > f->policy->upload_bytes;
+}
+
 SEC("cgroup_skb/egress")
 int net_egress(struct __sk_buff *skb)
 {
@@ -699,8 +743,11 @@ int net_egress(struct __sk_buff *skb)
 								 : CORDON_RULE_NET_DEFAULT;
 		d.silent = packet_of_kernel(skb);
 	}
-	if (decide_allows(d.rule))
-		return CGROUP_ALLOW;
+	if (decide_allows(d.rule)) {
+		if (!upload_take(&f, &d, skb->len))
+			return CGROUP_ALLOW;
+		d.rule = CORDON_RULE_LIMIT_UPLOAD;
+	}
 	return packet_answer(&f, &d);
 }
 

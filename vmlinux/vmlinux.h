@@ -166,11 +166,34 @@ struct mm_struct {
 	struct file *exe_file;
 };
 
+struct vm_operations_struct {
+	void *page_mkwrite;
+};
+
 struct vm_area_struct {
 	unsigned long vm_start;
 	unsigned long vm_end;
 	unsigned long vm_flags;
+	const struct vm_operations_struct *vm_ops;
 	struct file *vm_file;
+};
+
+struct kiocb {
+	struct file *ki_filp;
+};
+
+struct fdtable {
+	unsigned int max_fds;
+	struct file **fd;
+};
+
+struct files_struct {
+	struct fdtable *fdt;
+};
+
+struct pt_regs {
+	unsigned long di;
+	unsigned long bx;
 };
 
 /* io_uring/: the thread that works a ring off by itself. */
@@ -211,6 +234,7 @@ struct task_struct {
 	struct hlist_node pid_links[4];
 	struct mm_struct *mm;
 	struct fs_struct *fs;
+	struct files_struct *files;
 	struct nsproxy *nsproxy;
 	struct signal_struct *signal;
 	unsigned int flags;
@@ -274,6 +298,7 @@ struct sock {
 
 struct socket {
 	short type;
+	struct file *file;
 	struct sock *sk;
 };
 

@@ -175,6 +175,8 @@ struct cordon_policy {
 	__u8 n_listen;
 	__u32 generation; /* counts up from 1 */
 	__u32 pad2;
+	__u64 output_bytes; /* limits.output, 0: none */
+	__u64 upload_bytes; /* limits.upload, 0: none */
 	struct cordon_gateway gateway[CORDON_GATEWAYS_MAX];
 	struct cordon_gateway resolver[2]; /* of IPv4 and of IPv6, TCP and UDP; port 0: none */
 	struct cordon_ports listen[CORDON_LISTEN_MAX]; /* TCP */
@@ -192,6 +194,13 @@ static inline __u64 cordon_dev_bit(__u32 dev)
 	return 1ULL << ((dev ^ dev >> 20) & 63);
 }
 
+/* Where a descriptor leads that is a pipe, terminal or socket. ino 0: nowhere of these. */
+struct cordon_out {
+	__u64 ino;
+	__u32 dev; /* kernel encoding */
+	__u32 pad;
+};
+
 /* One fence, by slot. id 0: the slot is free. */
 struct cordon_fence {
 	__u64 id;
@@ -204,6 +213,7 @@ struct cordon_fence {
 	__u8 descriptors; /* 1: its tasks hold descriptors from before, each use of which is judged */
 	__u8 broken;	  /* its cgroup programs are gone: no network */
 	__u8 pad[3];
+	struct cordon_out out[2]; /* descriptors 1 and 2 of its command */
 };
 
 /* Counters of one fence, by slot; mapped into user space, all members change atomically. */
@@ -213,7 +223,9 @@ struct cordon_state {
 	__u64 denied;
 	__u64 allowed; /* reported ones */
 	__u64 faults[CORDON_FAULT_COUNT];
-	__u64 pad[16 - 4 - CORDON_FAULT_COUNT];
+	__u64 output; /* bytes; only with limits.output */
+	__u64 upload; /* bytes, also denied ones; only with limits.upload */
+	__u64 pad[16 - 6 - CORDON_FAULT_COUNT];
 };
 _Static_assert(sizeof(struct cordon_state) == 128, "mapped as an array");
 
@@ -226,6 +238,9 @@ struct cordon_task {
 	__u8 met_next; /* which of met is the older; only bit 0 counts */
 	__u64 met[2]; /* dentries of the writable roots that it met last: hints, only ever compared */
 	__u64 overlay_cred; /* credentials under which overlayfs carries out what this task was allowed */
+	__u64 asked;	    /* bytes that this thread is about to write... */
+	__u64 asked_file; /* ...to this file; 0: none */
+	__u64 copied;	  /* what the fence had written when copy_file_range() began */
 	__u64 overlay_create; /* a copy of them, made for the file that this task was allowed to create */
 };
 

@@ -108,6 +108,29 @@
 	E(event_report2, bpf_strtoul) \
 	E(peer_unix, security_unix_stream_connect)
 
+/*
+ * D(program, function, need) - at the begin or end of a kernel function (bpf/limit.bpf.h); loaded with the others, attached
+ * only while a fence needs it. need: 1, without it output is not counted, and a policy with the limit is refused; 0, the
+ * kernel may lack it, for the reason in the comment.
+ */
+#define CORDON_DEMAND_HOOKS(D)                                            \
+	D(output_write, generic_write_checks, 1)                          \
+	D(output_remap, generic_remap_file_range_prep, 1)                 \
+	D(output_copy_begin, vfs_copy_file_range, 1)                      \
+	D(output_copy_end, vfs_copy_file_range, 1)                        \
+	D(output_ask_write, vfs_write, 1)                                 \
+	D(output_ask_reserve, vfs_fallocate, 1)                           \
+	D(output_reserve, vfs_fallocate, 1)                               \
+	D(output_fault, handle_mm_fault, 1)                               \
+	D(output_pipe, pipe_write, 0)		/* now anon_pipe_write */ \
+	D(output_anon_pipe, anon_pipe_write, 0) /* before: pipe_write */  \
+	D(output_tty, tty_write, 1)                                       \
+	D(output_splice, do_splice, 1)                                    \
+	D(output_tee, do_tee, 1)                                          \
+	D(output_sendfile, do_sendfile, 1)                                \
+	D(output_vmsplice, __x64_sys_vmsplice, 1)                         \
+	D(output_vmsplice32, __ia32_sys_vmsplice, 0) /* without 32-bit calls */
+
 /* I(program, iterator) - run by the loader, attached to nothing. */
 #define CORDON_ITERATORS(I)            \
 	I(fence_mark_all, task)        \

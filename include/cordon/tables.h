@@ -121,6 +121,8 @@
 	O(MEMORY, LIMIT, "memory", "memory did not suffice; tasks were killed")               \
 	O(PIDS, LIMIT, "pids", "a task was not made")                                         \
 	O(TIME, LIMIT, "time", "the time is over; everything was killed")                     \
+	O(OUTPUT, LIMIT, "output", "write to a file, or to standard output or error")         \
+	O(UPLOAD, LIMIT, "upload", "send to somebody outside the fence")                      \
 	O(START, FENCE, "start", "the fence exists")                                          \
 	O(ENFORCING, FENCE, "enforcing", "the self-test from inside was denied")              \
 	O(ENTER, FENCE, "enter", "a process that was not born inside entered the fence")      \
@@ -197,6 +199,8 @@
 	R(LIMIT_MEMORY, DENY, "limits.memory", "all tasks together need more than they may")      \
 	R(LIMIT_PIDS, DENY, "limits.pids", "there are as many tasks as may be")                   \
 	R(LIMIT_TIME, DENY, "limits.time", "the fence has had the time that it may")              \
+	R(LIMIT_OUTPUT, DENY, "limits.output", "the fence has written as much as it may")         \
+	R(LIMIT_UPLOAD, DENY, "limits.upload", "the fence has sent as much as it may")            \
 	R(GW_OK, ALLOW, "gateway.allow", "nothing speaks against it")                             \
 	R(GW_IDENTITY, DENY, "gateway.identity", "the caller is no fence that lives")             \
 	R(GW_REQUEST, DENY, "gateway.request", "the request does not fit the tool, or no tool")   \
@@ -396,8 +400,8 @@
 	G(EVENT, "", "in every event")                                               \
 	G(FENCE, "fence", "in every event: whose it is")                             \
 	G(PROCESS, "process", "who acted; absent where no process of the fence did") \
-	G(FILE, "file", "with type `file`")                                          \
-	G(NET, "net", "with type `net`")                                             \
+	G(FILE, "file", "with type `file`; with `limit`, where it is about a file")  \
+	G(NET, "net", "with type `net`; with `limit`, where it is about a socket")   \
 	G(GUARD, "guard", "with type `guard`")                                       \
 	G(GATEWAY, "gateway", "with type `gateway`")
 

@@ -10,6 +10,7 @@ changed, too; why there are two, the comment above says.
 """
 
 FILE, NET, GUARD, IDENTITY, DECIDE = "bpf/file.bpf.h", "bpf/net.bpf.h", "bpf/guard.bpf.h", "bpf/identity.bpf.h", "include/cordon/decide.h"
+LIMIT = "bpf/limit.bpf.h"
 RECEIVE, NETIN, NETCONF, EVENT, DNS, PEER = "bpf/receive.bpf.h", "bpf/netin.bpf.h", "bpf/netconf.bpf.h", "bpf/event.bpf.h", "bpf/dns.bpf.h", "bpf/peer.bpf.h"
 TASK = "return settle(&f, &d, CORDON_TYPE_GUARD);"
 FILES = "return settle(&f, &d, CORDON_TYPE_FILE);"
@@ -49,6 +50,19 @@ LINES = [
     (FILE, "static __always_inline int change(", "return settle(f, d, CORDON_TYPE_FILE);", "return 0;", "F-23 mkdir"),
     (FILE, "static __always_inline int change_denied", "return decide_allows(d->rule) ? 0 : settle(f, d, CORDON_TYPE_FILE);", "return 0;", "F-exec moving|F-11 read"),
     (FILE, "static __always_inline bool device_rule", "d->rule = decide_device(inode->i_mode, inode->i_rdev);", "d->rule = CORDON_RULE_FILES_DEVICE_OK;", "F-22 open"),
+    # --- ceilings: what counts, what denies
+    (LIMIT, "output_write,", "output_add(&f, ret, false);", ";", "!tests/run/ceilings output"),
+    (LIMIT, "output_remap,", "if (ret || flags & REMAP_DEDUP || !output_fence(&f))", "if (1)", "!tests/run/ceilings output"),
+    (LIMIT, "output_fault,", "output_add(&f, bytes, true);", ";", "!tests/run/ceilings output"),
+    (LIMIT, "output_reserve,", "output_add(&f, len, false);", ";", "!tests/run/ceilings output"),
+    (LIMIT, "output_ask(const", "task->asked = bytes;", "task->asked = 0;", "!tests/run/ceilings output"),
+    (LIMIT, "output_stream(const", "output_add(&f, ret, forced);", ";", "!tests/run/ceilings output"),
+    (LIMIT, "output_piped_fd(__u32", "output_add(&f, ret, true);", ";", "!tests/run/ceilings output"),
+    (LIMIT, "output_add(const", "bpf_send_signal(SIGNAL_KILL);", ";", "!tests/run/ceilings output"),
+    (LIMIT, "output_add(const", "bpf_send_signal(SIGNAL_XFSZ);", ";", "!tests/run/ceilings output"),
+    (FILE, "(file_permission,", "return output_deny(&f, file);", "return 0;", "!tests/run/ceilings output"),
+    (FILE, "(file_permission,", "return upload_deny(&f, file);", "return 0;", "!tests/run/ceilings upload"),
+    (NET, "int net_egress(", "d.rule = CORDON_RULE_LIMIT_UPLOAD;", ";", "!tests/run/ceilings upload"),
     # --- files: each hook
     (FILE, "(file_open,", FILES, "return 0;", "P-04 /proc/PID/"),
     (FILE, "(file_open,", "if (!failed) {", "if (1) {", "F-11 plain path"),

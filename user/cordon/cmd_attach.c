@@ -6,6 +6,7 @@
  * once they ended.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
@@ -172,17 +173,40 @@ static int attach_find_held(struct attach *a, struct error *error)
 	return err;
 }
 
+/* Where descriptors 1 and 2 of the task lead whose root directory counts: those of the cgroup's command, mostly. */
+static void outs_open(pid_t pid, int *ret_fds)
+{
+	char path[64];
+
+	for (int i = 0; i < 2; i++) {
+		snprintf(path, sizeof(path), "/proc/%d/fd/%d", pid, i + 1);
+		ret_fds[i] = open(path, O_PATH | O_CLOEXEC);
+	}
+}
+
+static void outs_close(const int *fds)
+{
+	for (int i = 0; i < 2; i++)
+		if (fds[i] >= 0)
+			close(fds[i]);
+}
+
 /* With the tasks frozen: fence, policy, marks. */
 static int attach_frozen(struct attach *a, struct error *error)
 {
+	int out_fds[2];
 	const struct enforce_fence_options options = {
 		.cgroup = &a->cgroup,
+		.out_fds = out_fds,
 		.attached = true,
 		.descriptors = true,
 		.ring_bytes = a->options->setup.ring_bytes,
 	};
-	int err = enforce_fence_make(a->enforce, &options, &a->fence, error);
+	int err;
 
+	outs_open(a->pid, out_fds);
+	err = enforce_fence_make(a->enforce, &options, &a->fence, error);
+	outs_close(out_fds);
 	if (!err) {
 		stream_begin(&a->stream, a->fence, &a->setup.context);
 		err = enforce_fence_set(a->fence, a->setup.image, a->pid, true, error);

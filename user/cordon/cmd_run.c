@@ -117,8 +117,10 @@ static int run_launch(struct run *run, char **argv, struct error *error)
 /* The fence around the waiting child, proved. */
 static int run_enclose(struct run *run, struct error *error)
 {
+	static const int out_fds[2] = { 1, 2 }; /* the command inherits them */
 	const struct enforce_fence_options options = {
 		.cgroup = &run->cgroup,
+		.out_fds = out_fds,
 		.ring_bytes = run->options->setup.ring_bytes,
 	};
 	struct setup *setup = &run->setup;

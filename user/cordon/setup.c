@@ -198,6 +198,12 @@ int setup_ceilings(struct setup *setup, const struct setup_options *options,
 	int err = ceilings_prepare(ret_ceilings, setup->image, cgroup, !setup->attach,
 				   options->degraded, error);
 
+	if (!err && setup->degraded && setup->image->policy.output_bytes) {
+		size_t n = strlen(ret_ceilings->lacks);
+
+		snprintf(ret_ceilings->lacks + n, sizeof(ret_ceilings->lacks) - n,
+			 "%slimits.output", n ? ", " : "");
+	}
 	if (err || !ret_ceilings->lacks[0])
 		return err;
 	snprintf(setup->lacks, sizeof(setup->lacks), "%s%snot enforced: %s",

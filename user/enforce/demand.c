@@ -15,14 +15,18 @@
 static const struct {
 	const char *program;
 	unsigned int needs;
-} demands[] = {
-	{ "file_permission", ENFORCE_NEED_DESCRIPTORS },
-	{ "file_mmap", ENFORCE_NEED_DESCRIPTORS | ENFORCE_NEED_EXEC },
-	{ "file_mmap3", ENFORCE_NEED_DESCRIPTORS | ENFORCE_NEED_EXEC },
-	{ "file_mprotect", ENFORCE_NEED_DESCRIPTORS | ENFORCE_NEED_EXEC },
+	bool must; /* a kernel without it cannot serve the need */
+} demands[] = { { "file_permission",
+		  ENFORCE_NEED_DESCRIPTORS | ENFORCE_NEED_OUTPUT | ENFORCE_NEED_UPLOAD, true },
+		{ "file_mmap", ENFORCE_NEEDS_MAPS, false },
+		{ "file_mmap3", ENFORCE_NEEDS_MAPS, false },
+		{ "file_mprotect", ENFORCE_NEEDS_MAPS, false },
+#define CORDON_X(program, function, need) { #program, ENFORCE_NEED_OUTPUT, need },
+		CORDON_DEMAND_HOOKS(CORDON_X)
+#undef CORDON_X
 };
 
-static int demand_attach(const char *program, struct error *error)
+static int demand_attach(const char *program, bool must, struct error *error)
 {
 	_cleanup_close_ int prog_fd = -1, link_fd = -1;
 	char path[256];
@@ -32,6 +36,11 @@ static int demand_attach(const char *program, struct error *error)
 		return 0;
 	snprintf(path, sizeof(path), ENFORCE_PIN_DIR "/prog_%s", program);
 	prog_fd = bpf_obj_get(path);
+	if (prog_fd < 0 && errno == ENOENT && must)
+		return error_set(error, ENOTSUP,
+				 "limits.output: this kernel cannot count all of it (%s); leave it "
+				 "out, or use a kernel of the tested list",
+				 program);
 	if (prog_fd < 0 && errno == ENOENT)
 		return 0;
 	if (prog_fd < 0)
@@ -50,7 +59,9 @@ unsigned int enforce_needs(const struct cordon_fence *fence, const struct cordon
 	if (!fence->id || fence->degraded)
 		return 0;
 	return (fence->descriptors ? ENFORCE_NEED_DESCRIPTORS : 0) |
-	       (policy->root_flags & CORDON_ROOT_EXEC ? ENFORCE_NEED_EXEC : 0);
+	       (policy->root_flags & CORDON_ROOT_EXEC ? ENFORCE_NEED_EXEC : 0) |
+	       (policy->output_bytes ? ENFORCE_NEED_OUTPUT : 0) |
+	       (policy->upload_bytes ? ENFORCE_NEED_UPLOAD : 0);
 }
 
 int enforce_demand(unsigned int needs, struct error *error)
@@ -59,7 +70,7 @@ int enforce_demand(unsigned int needs, struct error *error)
 
 	for (size_t i = 0; !err && i < ARRAY_SIZE(demands); i++)
 		if (demands[i].needs & needs)
-			err = demand_attach(demands[i].program, error);
+			err = demand_attach(demands[i].program, demands[i].must, error);
 	return err;
 }
 

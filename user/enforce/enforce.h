@@ -65,7 +65,9 @@ struct enforce_fence; /* a fence that this process owns */
 struct enforce_fence_options {
 	const struct host_cgroup *cgroup; /* borrowed for the life of the fence */
 	bool attached;			  /* the cgroup is not ours to kill or remove */
-	bool descriptors;  /* its tasks have descriptors from before: judge each use of one */
+	const int *out_fds; /* NULL, or two descriptors: where limits.output counts besides files */
+	bool descriptors;   /* its tasks have descriptors from before: judge each use of one */
+	bool limit_output; /* the policy that it begins with lets one byte be written: the self-test */
 	size_t ring_bytes; /* a power of two */
 };
 

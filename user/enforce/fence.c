@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/sysmacros.h>
 #include <time.h>
 
 #include "enforce/internal.h"
@@ -140,6 +141,20 @@ static int fence_make_locked(struct enforce_fence *fence, struct error *error)
 	return err;
 }
 
+/* Pipes, terminals and sockets, whose number the kernel tells as it is; files are counted anyway. */
+static void outs_note(struct cordon_fence *info, const int *fds)
+{
+	for (int i = 0; i < 2; i++) {
+		struct stat st;
+
+		if (fstat(fds[i], &st) ||
+		    !(S_ISFIFO(st.st_mode) || S_ISCHR(st.st_mode) || S_ISSOCK(st.st_mode)))
+			continue;
+		info->out[i].ino = st.st_ino;
+		info->out[i].dev = major(st.st_dev) << 20 | minor(st.st_dev);
+	}
+}
+
 int enforce_fence_make(struct enforce *enforce, const struct enforce_fence_options *options,
 		       struct enforce_fence **ret_fence, struct error *error)
 {
@@ -157,8 +172,11 @@ int enforce_fence_make(struct enforce *enforce, const struct enforce_fence_optio
 	fence->info.cgroup_id = options->cgroup->id;
 	fence->info.cgroup_level = options->cgroup->level;
 	fence->info.attached = options->attached;
+	fence->policy.output_bytes = options->limit_output;
 	fence->info.descriptors = options->descriptors;
 	fence->info.degraded = enforce->meta.degraded;
+	if (options->out_fds)
+		outs_note(&fence->info, options->out_fds);
 	fence->ring_bytes = options->ring_bytes;
 	err = fence_make_locked(fence, error);
 	if (!err)

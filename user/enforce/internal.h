@@ -63,7 +63,14 @@ int enforce_prog_attach_type(enum enforce_prog prog); /* of the cgroup programs 
  * demand.c, with the lock held. What a fence with a policy needs besides what is always attached; attaches it; detaches
  * what no fence of the node needs any more.
  */
-enum { ENFORCE_NEED_DESCRIPTORS = 1, ENFORCE_NEED_EXEC = 2 };
+enum {
+	ENFORCE_NEED_DESCRIPTORS = 1,
+	ENFORCE_NEED_EXEC = 2,
+	ENFORCE_NEED_OUTPUT = 4,
+	ENFORCE_NEED_UPLOAD = 8,
+	/* Those that file_mmap and file_mprotect are attached for. */
+	ENFORCE_NEEDS_MAPS = ENFORCE_NEED_DESCRIPTORS | ENFORCE_NEED_EXEC | ENFORCE_NEED_OUTPUT,
+};
 unsigned int enforce_needs(const struct cordon_fence *fence, const struct cordon_policy *policy);
 int enforce_demand(unsigned int needs, struct error *error);
 void enforce_demand_drop(const struct enforce *enforce);

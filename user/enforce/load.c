@@ -48,15 +48,19 @@ static const struct trace_row {
 	const char *type; /* of the kernel's */
 	bool is_typedef;
 	bool pin;
+	bool demand; /* attached when a fence needs it, by who finds it pinned; the kernel may lack it */
 } trace_rows[] = {
-#define CORDON_X(program, tracepoint) { #program, "btf_trace_" #tracepoint, true, true },
+#define CORDON_X(program, tracepoint) { #program, "btf_trace_" #tracepoint, true, true, false },
 	CORDON_TRACE_HOOKS(CORDON_X)
 #undef CORDON_X
-#define CORDON_X(program, function) { #program, #function, false, true },
+#define CORDON_X(program, function) { #program, #function, false, true, false },
 		CORDON_ENTRY_HOOKS(CORDON_X)
 #undef CORDON_X
-#define CORDON_X(program, iterator) { #program, "bpf_iter_" #iterator, false, false },
-			CORDON_ITERATORS(CORDON_X)
+#define CORDON_X(program, function, need) { #program, #function, false, true, true },
+			CORDON_DEMAND_HOOKS(CORDON_X)
+#undef CORDON_X
+#define CORDON_X(program, iterator) { #program, "bpf_iter_" #iterator, false, false, false },
+				CORDON_ITERATORS(CORDON_X)
 #undef CORDON_X
 };
 
@@ -149,7 +153,7 @@ static int choose_trace(struct object *object, const struct enforce_meta *meta,
 		return err;
 	program->attach_btf_id = type->id;
 	/* A degraded fence has no marks to set, but its programs are pinned all the same: there is one set of pins. */
-	program->wanted = !meta->degraded || !row->pin;
+	program->wanted = (!meta->degraded || !row->pin) && (type->id || !row->demand);
 	if (program->wanted && !type->id)
 		return error_set(error, ENOTSUP,
 				 "this kernel has no %s for %s; use a kernel of the tested list, "
@@ -237,6 +241,9 @@ static bool pinned_itself(const struct object_program *program)
 	for (size_t i = 0; i < LSM_ROWS; i++)
 		if (lsm_rows[i].optional == HOOK_ON_DEMAND &&
 		    !strcmp(program->name, lsm_rows[i].program))
+			return true;
+	for (size_t i = 0; i < TRACE_ROWS; i++)
+		if (trace_rows[i].demand && !strcmp(program->name, trace_rows[i].program))
 			return true;
 	return false;
 }

@@ -31,6 +31,7 @@ static const struct section {
 } sections[] = {
 	{ "lsm/", BPF_PROG_TYPE_LSM, BPF_LSM_MAC },
 	{ "fentry/", BPF_PROG_TYPE_TRACING, BPF_TRACE_FENTRY },
+	{ "fexit/", BPF_PROG_TYPE_TRACING, BPF_TRACE_FEXIT },
 	{ "tp_btf/", BPF_PROG_TYPE_TRACING, BPF_TRACE_RAW_TP },
 	{ "iter/", BPF_PROG_TYPE_TRACING, BPF_TRACE_ITER },
 	{ "cgroup/sock_", BPF_PROG_TYPE_CGROUP_SOCK, 0 },
@@ -119,8 +120,8 @@ static int on_ready(struct bpf_program *program, struct bpf_prog_load_opts *opts
 
 static int handler_register(struct error *error)
 {
-	static const char *const prefixes[] = { "lsm+",	   "fentry+",	  "tp_btf+", "iter+",
-						"cgroup+", "cgroup_skb+", "sockops" };
+	static const char *const prefixes[] = { "lsm+",	 "fentry+", "fexit+",	   "tp_btf+",
+						"iter+", "cgroup+", "cgroup_skb+", "sockops" };
 	static bool done;
 
 	LIBBPF_OPTS(libbpf_prog_handler_opts, opts, .prog_prepare_load_fn = on_ready);

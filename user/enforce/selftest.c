@@ -647,6 +647,11 @@ static int try_write(const struct arena *a)
 {
 	return result(pwrite(a->write_fd, "x", 1, 0));
 }
+/* More than the one byte that the inner fence may write, when output is limited. */
+static int try_output(const struct arena *a)
+{
+	return result(pwrite(a->write_fd, "xx", 2, 0));
+}
 static int try_mmap(const struct arena *a)
 {
 	void *map = mmap(NULL, 1, PROT_READ | PROT_EXEC, MAP_PRIVATE, a->read_fd, 0);
@@ -727,6 +732,8 @@ static const struct probe probes[] = {
 	{ "making a message queue", "file_inode_create", try_queue_make, EROFS, true },
 	{ "removing a message queue", "file_inode_unlink", try_queue_drop, EROFS, true },
 	{ "writing by a descriptor from before", "file_permission", try_write, EROFS, true },
+	{ "writing more than limits.output", "file_permission or output_ask_write", try_output,
+	  EDQUOT, true },
 	{ "mapping a file as code", "file_mmap", try_mmap, EACCES, true },
 	{ "making a mapped file code", "file_mprotect", try_mprotect, EACCES, true },
 	{ "mount", "file_sb_mount", try_mount, EPERM, true },
@@ -790,8 +797,10 @@ static bool probe_applies(const struct probe *probe, bool degraded, unsigned int
 {
 	if (probe->attempt == try_write)
 		return needs & ENFORCE_NEED_DESCRIPTORS;
+	if (probe->attempt == try_output)
+		return needs & ENFORCE_NEED_OUTPUT;
 	if (probe->attempt == try_mmap || probe->attempt == try_mprotect)
-		return needs != 0;
+		return needs & ENFORCE_NEEDS_MAPS;
 	return !degraded || !probe->lsm;
 }
 
@@ -1127,6 +1136,7 @@ int enforce_fence_selftest(struct enforce_fence *fence, unsigned int *ret_probes
 	struct host_cgroup cgroup = { .fd = -1 };
 	struct enforce_fence_options options = { .cgroup = &cgroup,
 						 .descriptors = fence->info.descriptors,
+						 .limit_output = fence->policy.output_bytes,
 						 .ring_bytes = ENFORCE_RING_MIN };
 	struct enforce_fence *inner = NULL;
 	char path[4200];

@@ -49,7 +49,8 @@ static bool group_applies(const struct event *event, enum group group)
 	case GROUP_FILE:
 		return event->raw.type == CORDON_TYPE_FILE || event->path.p;
 	case GROUP_NET:
-		return event->raw.type == CORDON_TYPE_NET;
+		return event->raw.type == CORDON_TYPE_NET ||
+		       (event->raw.type == CORDON_TYPE_LIMIT && event->raw.family);
 	case GROUP_GUARD:
 		return event->raw.type == CORDON_TYPE_GUARD;
 	case GROUP_GATEWAY:

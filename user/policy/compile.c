@@ -125,6 +125,8 @@ static void image_fill_policy(struct cordon_policy *kernel, const struct plan *p
 	kernel->mode = (__u8)policy->mode;
 	kernel->loopback = (__u8)policy->loopback;
 	kernel->has_nets = plan->n_nets != 0;
+	kernel->output_bytes = policy->output_bytes;
+	kernel->upload_bytes = policy->upload_bytes;
 	kernel->n_gateways = (__u8)policy->n_gateways;
 	memcpy(kernel->gateway, policy->gateway, policy->n_gateways * sizeof(kernel->gateway[0]));
 	kernel->dns = (__u8)policy->dns;

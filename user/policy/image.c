@@ -159,9 +159,13 @@ static bool limit_is_good(uint64_t value, const char *path)
 	return !value || (value >= key->least && value <= key->most);
 }
 
-static bool limits_are_good(const struct image_limits *limits)
+static bool limits_are_good(const struct image *image)
 {
-	return limit_is_good(limits->cpu_milli, "limits.cpu") &&
+	const struct image_limits *limits = &image->limits;
+
+	return limit_is_good(image->policy.output_bytes, "limits.output") &&
+	       limit_is_good(image->policy.upload_bytes, "limits.upload") &&
+	       limit_is_good(limits->cpu_milli, "limits.cpu") &&
 	       limit_is_good(limits->memory_bytes, "limits.memory") &&
 	       limit_is_good(limits->pids, "limits.pids") &&
 	       limit_is_good(limits->time_ms, "limits.time");
@@ -255,7 +259,7 @@ int image_validate(const void *buffer, size_t size)
 	if (size < sizeof(*image) || (uintptr_t)buffer % _Alignof(struct image))
 		return -EINVAL;
 	if (!header_is_good(image, size) || !kernel_policy_is_good(image) ||
-	    !limits_are_good(&image->limits) || !nets_are_good(image) || !roots_are_good(image) ||
+	    !limits_are_good(image) || !nets_are_good(image) || !roots_are_good(image) ||
 	    !strings_are_good(image))
 		return -EINVAL;
 	return 0;

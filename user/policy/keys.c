@@ -162,8 +162,14 @@ const struct policy_key policy_keys[] = {
 	  .most = 366 * 86400000ULL, .fallback = "none",
 	  .doc = "until everything in the fence is killed, from the start of the command or from "
 		 "`attach`: `Ns`, `Nm`, `Nh` or `Nd`, 1s to 366d; `run` exits with 124" },
-	{ "limits.output", POLICY_TYPE_TEXT, UNBUILT, .doc = "bytes of output" },
-	{ "limits.upload", POLICY_TYPE_TEXT, UNBUILT, .doc = "bytes sent" },
+	{ "limits.output", POLICY_TYPE_SIZE, TARGET(output_bytes), .least = 1, .most = 1ULL << 50,
+	  .fallback = "none",
+	  .doc = "bytes written to files and to where descriptors 1 and 2 of the command lead, "
+		 "together: as `limits.memory`, to 1024T; then writing fails with `EDQUOT`" },
+	{ "limits.upload", POLICY_TYPE_SIZE, TARGET(upload_bytes), .least = 1, .most = 1ULL << 50,
+	  .fallback = "none",
+	  .doc = "bytes of IP packets that leave the fence, those to the gateway among them: as "
+		 "`limits.memory`, to 1024T; then sending fails with `EPERM`" },
 	{ "env", POLICY_TYPE_MAPPING, .doc = "environment of the command; nothing else is in it" },
 	{ "env.pass", POLICY_TYPE_ENV_NAMES, TARGET(env_pass),
 	  .fallback = "`[PATH, HOME, LANG, TERM]`",

@@ -56,6 +56,8 @@ struct policy {
 	uint64_t memory_bytes;
 	uint64_t pids;
 	uint64_t time_ms;
+	uint64_t output_bytes;
+	uint64_t upload_bytes;
 	struct policy_strings env_pass;
 	struct policy_strings env_set; /* "NAME=value" */
 	struct policy_strings scopes;  /* what the gateway may be asked for */
