@@ -39,8 +39,8 @@ say = $(if $(V)$(findstring s,$(firstword -$(MAKEFLAGS))),@:,@printf '  %-7s %s\
 
 JOBS = $(if $(findstring -j,$(MAKEFLAGS)),,-j2)
 
-# Which part may use which is checked by tests/lint/layers: util <- conf, chain <- event, record, policy, gwconf, host, identity <- enforce <- cordon.
-PARTS := util conf chain event record policy gwconf host identity enforce
+# Which part may use which is checked by tests/lint/layers: util <- conf, control, chain <- event, record, policy, gwconf, host, identity <- enforce <- cordon.
+PARTS := util conf control chain event record policy gwconf host identity enforce
 LIBS := $(PARTS:%=$(O)/lib%.a)
 LDLIBS := -lbpf -lelf -lz -lyaml -ljansson -lcrypto
 # The ledger is the gateway's: whoever links it links these, then util.
@@ -62,7 +62,7 @@ LEDGER_LDLIBS := -lsqlite3 -lpq -lcrypto -ljansson -lpthread
 src = $(sort $(wildcard user/$(1)/*.c))
 obj = $(patsubst %.c,$(O)/%.o,$(call src,$(1)))
 
-PROGRAMS := $(O)/cordon $(O)/cordon-gateway
+PROGRAMS := $(O)/cordon $(O)/cordond $(O)/cordon-gateway
 UNIT := $(patsubst tests/unit/%.c,$(O)/unit/%,$(wildcard tests/unit/test_*.c))
 RACE := $(O)/race
 FUZZ := $(patsubst tests/fuzz/%.c,$(O)/fuzz/%,$(wildcard tests/fuzz/fuzz_*.c))
@@ -76,7 +76,7 @@ toolchain:
 .SECONDARY: $(O)/bpf/enforce.bpf.o $(O)/bpf/cgroup_only.bpf.o
 
 .PHONY: all
-all: $(PROGRAMS) $(LEDGER_LIBS) $(ADMIN_LIBS) $(O)/cordon.1 $(O)/cordon-gateway.8 ## build everything into build/
+all: $(PROGRAMS) $(LEDGER_LIBS) $(ADMIN_LIBS) $(O)/cordon.1 $(O)/cordond.8 $(O)/cordon-gateway.8 ## build everything into build/
 
 # --- the kernel side ---------------------------------------------------------------------------------------------
 
@@ -117,13 +117,24 @@ $(O)/user/ledger/postgres.o: ALL_CFLAGS += -isystem /usr/include/postgresql
 reverse = $(if $(1),$(call reverse,$(wordlist 2,$(words $(1)),$(1))) $(firstword $(1)))
 LINK_LIBS := $(call reverse,$(LIBS))
 
-$(O)/cordon: $(call obj,cordon) $(LIBS) $(ADMIN_LIBS)
+# What the command speaks with the daemon.
+CORDOND_WORDS := $(O)/user/cordond/protocol.o
+
+$(O)/cordon: $(call obj,cordon) $(CORDOND_WORDS) $(LIBS) $(ADMIN_LIBS)
 	$(call say,LD,$@)
-	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $(call obj,cordon) $(ADMIN_LIBS) $(LINK_LIBS) $(LDLIBS)
+	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $(call obj,cordon) $(CORDOND_WORDS) $(ADMIN_LIBS) $(LINK_LIBS) $(LDLIBS)
+
+$(O)/cordond: $(call obj,cordond) $(LIBS)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $(call obj,cordond) $(LINK_LIBS) $(LDLIBS)
+
+$(O)/cordond.8: $(O)/cordond
+	$(call say,MAN,$@)
+	$(Q)$(O)/cordond --print-man > $@
 
 # The gateway: everything but what needs a kernel's privilege.
 GATEWAY_LIBS := $(ADMIN_LIBS) $(GRANT_LIBS) $(LEDGER_LIBS) $(O)/libidentity.a \
-	$(patsubst %,$(O)/lib%.a,record event gwconf conf util)
+	$(patsubst %,$(O)/lib%.a,record event gwconf control conf util)
 GATEWAY_LDLIBS := -levent_core -lcurl $(LEDGER_LDLIBS) -lyaml
 
 $(O)/cordon-gateway: $(call obj,gateway) $(GATEWAY_LIBS)
@@ -154,6 +165,7 @@ $(O)/cordon.1: $(O)/cordon
 
 UNIT_WRAP_test_policy := $(shell sed -n 's/^ \* wrap: //p' tests/unit/test_policy.c 2>/dev/null)
 
+UNIT_LIBS_test_cordond := $(filter-out $(CORDOND_WORDS) $(O)/user/cordond/main.o,$(call obj,cordond))
 UNIT_LIBS_test_head := $(O)/user/gateway/head.o
 UNIT_LIBS_test_grant := $(GRANT_LIBS) -lcrypto
 UNIT_LIBS_test_sink := $(SINK_LIBS)
@@ -166,16 +178,17 @@ UNIT_LDLIBS_test_sink_net := $(SINK_LDLIBS)
 UNIT_LIBS_test_admin := $(GRANT_LIBS) $(LEDGER_LIBS) -lcrypto
 
 $(O)/unit/test_head: $(O)/user/gateway/head.o
+$(O)/unit/test_cordond: $(UNIT_LIBS_test_cordond)
 
-$(O)/unit/%: tests/unit/%.c $(LIBS) $(GRANT_LIBS) $(ADMIN_LIBS) $(LEDGER_LIBS) $(SINK_LIBS) $(METRICS_LIBS) $(ALERT_LIBS) $(filter-out $(O)/user/cordon/main.o,$(call obj,cordon)) Makefile
+$(O)/unit/%: tests/unit/%.c $(LIBS) $(GRANT_LIBS) $(ADMIN_LIBS) $(LEDGER_LIBS) $(SINK_LIBS) $(METRICS_LIBS) $(ALERT_LIBS) $(CORDOND_WORDS) $(filter-out $(O)/user/cordon/main.o,$(call obj,cordon)) Makefile
 	$(call say,TEST,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP -MF $@.d $(ALL_LDFLAGS) $(UNIT_WRAP_$*) -o $@ $< \
-		$(filter-out $(O)/user/cordon/main.o,$(call obj,cordon)) $(ADMIN_LIBS) $(UNIT_LIBS_$*) $(LINK_LIBS) $(LDLIBS) $(UNIT_LDLIBS_$*) -lcmocka
+		$(filter-out $(O)/user/cordon/main.o,$(call obj,cordon)) $(CORDOND_WORDS) $(ADMIN_LIBS) $(UNIT_LIBS_$*) $(LINK_LIBS) $(LDLIBS) $(UNIT_LDLIBS_$*) -lcmocka
 
-CHECKED := -std=gnu11 -D_GNU_SOURCE -Iinclude -Iuser -g -O1 -fno-sanitize-recover=undefined \
+CHECKED := -std=gnu11 -D_GNU_SOURCE -DCORDON_VERSION='"$(VERSION)"' -Iinclude -Iuser -g -O1 -fno-sanitize-recover=undefined \
 	-Wno-gnu-variable-sized-type-not-at-end
-FUZZ_SRC := $(foreach p,util conf event policy gwconf identity grant,$(call src,$(p))) user/admin/protocol.c \
+FUZZ_SRC := $(foreach p,util conf control event policy gwconf identity grant,$(call src,$(p))) user/admin/protocol.c user/cordond/protocol.c \
 	user/gateway/head.c user/gateway/input.c user/ledger/codes.c
 $(O)/fuzz/%: tests/fuzz/%.c $(FUZZ_SRC) Makefile
 	$(call say,FUZZ,$@)
@@ -322,6 +335,8 @@ deps: ## install the packages that are missing (apt, root)
 install: all ## install below PREFIX (/usr), with DESTDIR
 	install -D -m 755 $(O)/cordon $(DESTDIR)$(BINDIR)/cordon
 	install -D -m 644 $(O)/cordon.1 $(DESTDIR)$(MANDIR)/man1/cordon.1
+	install -D -m 755 $(O)/cordond $(DESTDIR)$(SBINDIR)/cordond
+	install -D -m 644 $(O)/cordond.8 $(DESTDIR)$(MANDIR)/man8/cordond.8
 	install -D -m 755 $(O)/cordon-gateway $(DESTDIR)$(SBINDIR)/cordon-gateway
 	install -D -m 644 $(O)/cordon-gateway.8 $(DESTDIR)$(MANDIR)/man8/cordon-gateway.8
 	install -d $(DESTDIR)$(UNITDIR) $(DESTDIR)$(PREFIX)/share/bash-completion/completions \
@@ -329,7 +344,7 @@ install: all ## install below PREFIX (/usr), with DESTDIR
 	$(O)/cordon --print-completion bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/cordon
 	$(O)/cordon --print-completion zsh > $(DESTDIR)$(PREFIX)/share/zsh/vendor-completions/_cordon
 	$(O)/cordon --print-completion fish > $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/cordon.fish
-	for unit in cordon-gateway cordon-load; do \
+	for unit in cordon-gateway cordon-load cordond; do \
 		sed 's|/usr/sbin/|$(SBINDIR)/|; s|/usr/bin/|$(BINDIR)/|' packaging/$$unit.service > $(DESTDIR)$(UNITDIR)/$$unit.service || exit 1; \
 		chmod 644 $(DESTDIR)$(UNITDIR)/$$unit.service; \
 	done
@@ -339,6 +354,7 @@ install: all ## install below PREFIX (/usr), with DESTDIR
 	install -d $(DESTDIR)$(DATADIR)/policies/tools
 	install -m 644 policies/*.yaml policies/*.sql $(DESTDIR)$(DATADIR)/policies/
 	install -m 644 policies/tools/*.yaml $(DESTDIR)$(DATADIR)/policies/tools/
+	install -D -m 644 packaging/cordond.yaml $(DESTDIR)$(DATADIR)/cordond.yaml
 	install -m 644 docs/event.schema.json $(DESTDIR)$(DATADIR)/
 
 .PHONY: deb

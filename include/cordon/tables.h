@@ -131,11 +131,15 @@
 	O(BROKEN, FENCE, "broken", "a program of the fence is gone; its network is shut")     \
 	O(EXIT, FENCE, "exit", "the command ended")                                           \
 	O(END, FENCE, "end", "the fence is gone")                                             \
+	O(RELOAD, FENCE, "reload", "another policy is in force")                              \
+	O(ADOPT, FENCE, "adopt", "cordond was started again and took the fence over")         \
+	O(STEER, GUARD, "steer", "speak to cordond's control socket")                         \
 	O(CALL, GATEWAY, "call", "a tool of the gateway was called")                          \
 	O(APPROVAL, GATEWAY, "approval", "a human decided about a held call")                 \
 	O(GRANT, GATEWAY, "grant", "a grant was issued, renewed or revoked")                  \
 	O(SETTLE, GATEWAY, "settle", "a call whose outcome was not known was settled")        \
 	O(GAP, LOSS, "gap", "events of this fence were lost; `count` says how many")          \
+	O(LAG, LOSS, "lag", "this reader was too slow, and missed `count` events")            \
 	O(SINK_GAP, LOSS, "sink_gap", "`count` events did not fit into the sink `sink`")      \
 	O(DENY_RATE, LIMIT, "deny_rate", "a fence was denied too much within a while")        \
 	O(DESTRUCTIVE, LIMIT, "destructive", "a subject destroyed too much within a while")

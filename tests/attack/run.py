@@ -26,6 +26,7 @@ import errno
 import glob
 import json
 import os
+import re
 import select
 import shutil
 import signal
@@ -90,7 +91,7 @@ class Executor:
             f.write(str(self.pid))
         with open(self.log_path, "a") as log:
             p = subprocess.Popen(["cordon", "attach", "--cgroup", cgroup, *options], stdout=subprocess.PIPE, stderr=log, text=True)
-        if not p.stdout.readline().strip().isdigit():
+        if not re.fullmatch("[0-9a-f]{16}", p.stdout.readline().strip()):
             raise RuntimeError(f"cordon attach: {self.last_words()}")
         return p
 

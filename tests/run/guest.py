@@ -5,6 +5,7 @@ to, recorded events, and what may not be left behind. For the guest of tests/vm;
 """
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -94,6 +95,11 @@ def cordon(*args, timeout=120, **kw):
 def run(*command, options=(), work=None, **kw):
     """cordon run in a workdir of its own."""
     return cordon("run", "-w", work or workdir("w"), *options, "--", *command, **kw)
+
+
+def fence_id(line):
+    """The number of a fence as commands print it, or None."""
+    return int(line, 16) if re.fullmatch("[0-9a-f]{16}", line.strip()) else None
 
 
 def events(path):
@@ -306,7 +312,9 @@ def leftovers():
     if os.path.exists(f"{CGROUPS}/cordon"):
         left.append(f"{CGROUPS}/cordon: {os.listdir(f'{CGROUPS}/cordon')}")
     if os.path.exists(RUN):
-        left += [f"{RUN}/{n}" for n in os.listdir(RUN) if n not in ("lock", "identity")]
+        left += [f"{RUN}/{n}" for n in os.listdir(RUN) if n not in ("lock", "identity", "cordond.lock", "cordond")]
+        if os.path.exists(f"{RUN}/cordond"):  # so does this
+            left += [f"{RUN}/cordond/{n}" for n in os.listdir(f"{RUN}/cordond")]
         if os.path.exists(f"{RUN}/identity"):  # the directory stays, empty
             left += [f"{RUN}/identity/{n}" for n in os.listdir(f"{RUN}/identity")]
     with open("/proc/self/mountinfo", encoding="utf-8") as f:

@@ -6,12 +6,11 @@
 #include <grp.h>
 #include <pwd.h>
 #include <string.h>
-#include <sys/socket.h>
+
+#include "control/control.h"
 
 #define ADMINS "cordon-admins"
 #define APPROVERS "cordon-approvers"
-
-enum { GROUPS_MAX = 256 };
 
 void admin_role_add_group(struct admin_role *role, const char *group)
 {
@@ -53,23 +52,17 @@ static void name_of_uid(uid_t uid, char *ret, size_t size)
 
 int admin_role_of_peer(int fd, struct admin_role *ret_role)
 {
-	struct ucred cred = { 0 };
-	socklen_t size = sizeof(cred);
-	gid_t groups[GROUPS_MAX];
+	struct control_peer peer;
 
 	memset(ret_role, 0, sizeof(*ret_role));
-	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &size) || size != sizeof(cred) ||
-	    cred.uid == (uid_t)-1)
+	if (control_peer_read(fd, &peer))
 		return -EPERM;
-	name_of_uid(cred.uid, ret_role->name, sizeof(ret_role->name));
-	if (!cred.uid || cred.uid == geteuid())
+	name_of_uid(peer.uid, ret_role->name, sizeof(ret_role->name));
+	if (!peer.uid || peer.uid == geteuid())
 		admin_role_add_group(ret_role, ADMINS);
-	gid_add(ret_role, cred.gid);
-	size = sizeof(groups);
-	if (!getsockopt(fd, SOL_SOCKET, SO_PEERGROUPS, groups, &size))
-		for (size_t i = 0; i < size / sizeof(gid_t); i++)
-			if (groups[i] != cred.gid)
-				gid_add(ret_role, groups[i]);
+	for (size_t i = 0; i < peer.n_groups; i++)
+		if (!i || peer.groups[i] != peer.groups[0])
+			gid_add(ret_role, peer.groups[i]);
 	return ret_role->may ? 0 : -EPERM;
 }
 

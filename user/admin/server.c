@@ -8,18 +8,16 @@
 #include <pthread.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <sys/file.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/un.h>
 
 #include "admin/internal.h"
+#include "control/control.h"
 
 struct admin {
 	struct admin_options options;
-	struct sockaddr_un address;
+	const char *path; /* borrowed */
 	int fd, stop_fd;
-	bool bound, started;
+	bool started;
 	pthread_t thread;
 	pthread_mutex_t lock;
 	pthread_cond_t idle;
@@ -36,21 +34,15 @@ struct job {
 static void line_write(struct session *s, json_t *root)
 {
 	char *text = root ? json_dumps(root, JSON_COMPACT) : NULL;
-	size_t size, done = 0;
+	size_t size;
 
 	json_decref(root);
 	if (!text && !s->err)
 		s->err = -ENOMEM;
-	size = text ? strlen(text) : 0;
-	if (size)
-		text[size++] = '\n'; /* in the place of the NUL */
-	while (!s->err && done < size) {
-		ssize_t n = send(s->fd, text + done, size - done, MSG_NOSIGNAL);
-
-		if (n < 0 && errno != EINTR)
-			s->err = -errno;
-		else if (n > 0)
-			done += (size_t)n;
+	if (!s->err) {
+		size = strlen(text);
+		text[size] = '\n'; /* in the place of the NUL */
+		s->err = control_send(s->fd, text, size + 1);
 	}
 	free(text);
 }
@@ -254,52 +246,6 @@ static void *accept_thread(void *data)
 	return NULL;
 }
 
-/* Somebody else's living socket is not taken away; one that nobody listens on is. */
-static int address_free(const struct sockaddr_un *address, struct error *error)
-{
-	_cleanup_close_ int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	struct stat st;
-
-	if (lstat(address->sun_path, &st))
-		return 0;
-	if (!S_ISSOCK(st.st_mode))
-		return error_set(error, EEXIST, "admin: %s is there and no socket",
-				 address->sun_path);
-	if (fd >= 0 && !connect(fd, (const struct sockaddr *)address, sizeof(*address)))
-		return error_set(error, EADDRINUSE, "admin: another gateway serves %s",
-				 address->sun_path);
-	unlink(address->sun_path);
-	return 0;
-}
-
-static int admin_listen(struct admin *admin, struct error *error)
-{
-	const char *path = admin->options.path ? admin->options.path : ADMIN_SOCKET;
-	int err;
-
-	admin->address.sun_family = AF_UNIX;
-	if (strlen(path) >= sizeof(admin->address.sun_path))
-		return error_set(error, ENAMETOOLONG, "admin: %s: too long", path);
-	strcpy(admin->address.sun_path, path);
-	err = address_free(&admin->address, error);
-	if (err)
-		return err;
-	admin->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	if (admin->fd < 0 ||
-	    bind(admin->fd, (struct sockaddr *)&admin->address, sizeof(admin->address)))
-		return error_set(
-			error, errno,
-			"admin: cannot make the socket %s: %s; its directory must be there "
-			"and the gateway's to write",
-			path, strerror(errno));
-	admin->bound = true;
-	/* Who may do something is decided by credentials; that takes being able to connect. */
-	if (chmod(path, 0666) || listen(admin->fd, 16))
-		return error_set(error, errno, "admin: cannot open the socket %s: %s", path,
-				 strerror(errno));
-	return 0;
-}
-
 int admin_open(const struct admin_options *options, struct admin **ret_admin, struct error *error)
 {
 	struct admin *admin = calloc(1, sizeof(*admin));
@@ -311,9 +257,13 @@ int admin_open(const struct admin_options *options, struct admin **ret_admin, st
 	admin->fd = -1;
 	pthread_mutex_init(&admin->lock, NULL);
 	pthread_cond_init(&admin->idle, NULL);
+	admin->path = options->path ? options->path : ADMIN_SOCKET;
 	admin->stop_fd = eventfd(0, EFD_CLOEXEC);
-	err = admin->stop_fd < 0 ? error_set(error, errno, "eventfd: %s", strerror(errno))
-				 : admin_listen(admin, error);
+	err = admin->stop_fd < 0 ? error_set(error, errno, "eventfd: %s", strerror(errno)) : 0;
+	if (!err) {
+		admin->fd = control_listen("admin", admin->path, error);
+		err = admin->fd < 0 ? admin->fd : 0;
+	}
 	if (!err) {
 		err = -pthread_create(&admin->thread, NULL, accept_thread, admin);
 		admin->started = !err;
@@ -340,10 +290,10 @@ void admin_close(struct admin *admin)
 	while (admin->n_sessions)
 		pthread_cond_wait(&admin->idle, &admin->lock);
 	pthread_mutex_unlock(&admin->lock);
-	if (admin->bound)
-		unlink(admin->address.sun_path);
-	if (admin->fd >= 0)
+	if (admin->fd >= 0) {
+		unlink(admin->path);
 		close(admin->fd);
+	}
 	if (admin->stop_fd >= 0)
 		close(admin->stop_fd);
 	pthread_cond_destroy(&admin->idle);

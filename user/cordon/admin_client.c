@@ -6,10 +6,9 @@
 #include "cordon/admin_client.h"
 
 #include <errno.h>
-#include <jansson.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <sys/un.h>
+
+#include "control/control.h"
 
 enum { TIMEOUT_S = 120 }; /* an approval may wait for an upstream */
 
@@ -39,32 +38,6 @@ long long admin_client_parse_number(const char *text)
 		return -1;
 	n = strtoll(text, NULL, 10);
 	return n > 0 ? n : -1;
-}
-
-static int connect_to(const char *path, struct error *error)
-{
-	const struct timeval timeout = { .tv_sec = TIMEOUT_S };
-	struct sockaddr_un address = { .sun_family = AF_UNIX };
-	int fd;
-
-	if (strlen(path) >= sizeof(address.sun_path))
-		return error_set(error, ENAMETOOLONG, "%s: too long for a socket", path);
-	strcpy(address.sun_path, path);
-	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	if (fd < 0)
-		return error_set(error, errno, "socket: %s", strerror(errno));
-	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout));
-	if (connect(fd, (struct sockaddr *)&address, sizeof(address))) {
-		int err = errno;
-
-		close(fd);
-		return error_set(error, err, "%s: %s%s", path, strerror(err),
-				 err == ENOENT || err == ECONNREFUSED
-					 ? "; does the gateway run, and is this its admin socket? "
-					   "--admin names another"
-					 : "");
-	}
-	return fd;
 }
 
 static void print(const json_t *root)
@@ -109,35 +82,25 @@ static bool line_take(const char *line, size_t size, bool *rows, int *ret_code)
 
 static int answer_read(int fd)
 {
-	_cleanup_free_ char *buffer = malloc(ADMIN_LINE_MAX);
-	size_t have = 0;
-	bool rows = false;
-	int code;
+	struct control_reader reader = { .fd = fd };
+	bool rows = false, last = false;
+	int code = EXIT_FOUND;
+	char *line;
+	ssize_t n;
 
-	while (buffer) {
-		char *newline = memchr(buffer, '\n', have);
-		ssize_t n;
-
-		if (newline) {
-			size_t size = (size_t)(newline - buffer) + 1;
-
-			if (line_take(buffer, size, &rows, &code))
-				return code;
-			have -= size;
-			memmove(buffer, buffer + size, have);
-			continue;
-		}
-		if (have == ADMIN_LINE_MAX)
-			break;
-		n = recv(fd, buffer + have, ADMIN_LINE_MAX - have, 0);
-		if (n < 0 && errno == EINTR)
-			continue;
+	while (!last) {
+		n = control_read_line(&reader, ADMIN_LINE_MAX, &line);
 		if (n <= 0)
-			return cli_fail(EXIT_FOUND, "the gateway hung up before it answered%s%s",
-					n < 0 ? ": " : "", n < 0 ? strerror(errno) : "");
-		have += (size_t)n;
+			break;
+		last = line_take(line, (size_t)n, &rows, &code);
 	}
-	return cli_fail(EXIT_FOUND, "the gateway's answer is too long");
+	free(reader.buffer);
+	if (last)
+		return code;
+	if (n == -E2BIG)
+		return cli_fail(EXIT_FOUND, "the gateway's answer is too long");
+	return cli_fail(EXIT_FOUND, "the gateway hung up before it answered%s%s", n ? ": " : "",
+			n ? strerror((int)-n) : "");
 }
 
 int admin_client_run(const char *socket_path, const struct admin_request *request)
@@ -157,11 +120,15 @@ int admin_client_run(const char *socket_path, const struct admin_request *reques
 	free(check);
 	if (bad)
 		return cli_fail(EXIT_USAGE, "%s", error.text);
-	fd = connect_to(socket_path ? socket_path : ADMIN_SOCKET, &error);
+	fd = control_connect(socket_path ? socket_path : ADMIN_SOCKET, TIMEOUT_S,
+			     "does the gateway run, and is this its admin socket? --admin names "
+			     "another",
+			     &error);
 	if (fd < 0)
 		return cli_fail(fd == -EACCES || fd == -EPERM ? EXIT_PERMISSION : EXIT_FOUND, "%s",
 				error.text);
-	if (send(fd, line, strlen(line), MSG_NOSIGNAL) != (ssize_t)strlen(line))
-		return cli_fail(EXIT_FOUND, "cannot write to the gateway: %s", strerror(errno));
+	bad = control_send(fd, line, strlen(line));
+	if (bad)
+		return cli_fail(EXIT_FOUND, "cannot write to the gateway: %s", strerror(-bad));
 	return answer_read(fd);
 }

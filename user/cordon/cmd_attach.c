@@ -14,6 +14,7 @@
 #include <sys/signalfd.h>
 
 #include "cordon/cli.h"
+#include "cordon/daemon_client.h"
 #include "cordon/setup.h"
 #include "cordon/stream.h"
 
@@ -30,6 +31,8 @@ struct attach_options {
 	const char *cgroup;
 	unsigned int pid;
 	const char *container;
+	bool foreground;
+	const char *socket;
 };
 
 #define SETUP(member) offsetof(struct attach_options, setup.member)
@@ -41,6 +44,9 @@ static const struct cli_option attach_option_rows[] = {
 	  "the cgroup that this process is in", 1, INT_MAX, NULL },
 	{ 0, "container", CLI_STRING, offsetof(struct attach_options, container), "ID",
 	  "a running container of podman or docker, by id or name", 0, 0, NULL },
+	{ 0, "foreground", CLI_FLAG, offsetof(struct attach_options, foreground), NULL,
+	  "hold the fence and stream its events here, also when cordond runs", 0, 0, NULL },
+	DAEMON_CLIENT_OPTION(offsetof(struct attach_options, socket)),
 	SETUP_OPTIONS(SETUP),
 	{ 0, NULL, CLI_FLAG, 0, NULL, NULL, 0, 0, NULL },
 };
@@ -116,30 +122,6 @@ struct attach_found {
 	char kept[PATH_MAX + 128]; /* the first that the kernel cannot take back */
 };
 
-/* Says what it is: "process 12 (sh) holds /path (files.write)". */
-static void found_name(const struct cordon_found *found, char *text, size_t size)
-{
-	char link[128], path[PATH_MAX] = "", comm[32] = "";
-	FILE *f;
-
-	if (found->start)
-		snprintf(link, sizeof(link), "/proc/%u/map_files/%llx-%llx", found->pid,
-			 (unsigned long long)found->start, (unsigned long long)found->end);
-	else
-		snprintf(link, sizeof(link), "/proc/%u/fd/%u", found->pid, found->fd);
-	if (readlink(link, path, sizeof(path) - 1) < 0)
-		snprintf(path, sizeof(path), "%s", link);
-	snprintf(link, sizeof(link), "/proc/%u/comm", found->pid);
-	f = fopen(link, "re");
-	if (f) {
-		if (fgets(comm, sizeof(comm), f))
-			comm[strcspn(comm, "\n")] = '\0';
-		fclose(f);
-	}
-	snprintf(text, size, "process %u (%s) %s %s", found->pid, comm,
-		 found->start ? "has mapped, shared and writable," : "holds open", path);
-}
-
 static void attach_note_found(void *context, const struct cordon_found *found)
 {
 	struct attach_found *all = context;
@@ -147,7 +129,7 @@ static void attach_note_found(void *context, const struct cordon_found *found)
 
 	if (++all->n > FOUND_MAX && (all->kept[0] || !found->start))
 		return;
-	found_name(found, text, sizeof(text));
+	enforce_found_name(found, text, sizeof(text));
 	stream_emit(&all->attach->stream, CORDON_OP_HOLDS, found->pid, text);
 	if ((found->start || found->rule == CORDON_RULE_FILES_DESCRIPTOR) && !all->kept[0])
 		snprintf(all->kept, sizeof(all->kept), "%s", text);
@@ -319,7 +301,7 @@ static int attach_code(int err)
 	}
 }
 
-static int cmd_attach(const void *options, int argc, char **argv)
+static int attach_foreground(const struct attach_options *options)
 {
 	struct attach a = {
 		.options = options,
@@ -329,12 +311,11 @@ static int cmd_attach(const void *options, int argc, char **argv)
 	};
 	struct error error = { "" };
 	const char *reason = "refused";
+	char id[EVENT_FENCE_ID_SIZE];
 	int err = attach_run(&a, &error);
 
-	(void)argc;
-	(void)argv;
 	if (!err) {
-		printf("%llu\n", (unsigned long long)enforce_fence_info(a.fence)->id);
+		printf("%s\n", event_format_fence_id(enforce_fence_info(a.fence)->id, id));
 		fflush(stdout);
 		ceilings_begin(&a.ceilings);
 		reason = attach_wait(&a);
@@ -352,21 +333,99 @@ static int cmd_attach(const void *options, int argc, char **argv)
 	return err ? cli_fail(attach_code(err), "%s", error.text) : EXIT_OK;
 }
 
+/* --- by cordond ------------------------------------------------------------------------------- */
+
+static json_t *attach_request(const struct attach *a)
+{
+	const struct attach_options *o = a->options;
+	json_t *request = daemon_client_request(CORDOND_DO_ATTACH);
+
+	daemon_client_text(request, "cgroup", a->cgroup.path);
+	daemon_client_number(request, "pid", a->pid == getpid() ? 1 : a->pid);
+	daemon_client_flag(request, "own_root", a->setup.own_root);
+	daemon_client_text(request, "container", a->setup.container[0] ? a->setup.container : NULL);
+	daemon_client_text(request, "workdir", o->setup.workdir);
+	daemon_client_text(request, "task", o->setup.task);
+	daemon_client_text(request, "tenant", o->setup.tenant);
+	daemon_client_text(request, "subject", o->setup.subject);
+	daemon_client_number(request, "ring_bytes", (long long)o->setup.ring_bytes);
+	daemon_client_flag(request, "audit", o->setup.audit);
+	return request;
+}
+
+static int attach_ask(struct attach *a, struct daemon_client *client)
+{
+	const struct attach_options *o = a->options;
+	json_t *request = attach_request(a), *status = NULL;
+	int code = o->setup.policy ? daemon_client_policy(request, o->setup.policy) : EXIT_OK;
+
+	if (code) {
+		json_decref(request);
+		return code;
+	}
+	code = daemon_client_ask(client, request, o->setup.policy, NULL, NULL, &status);
+	if (!code)
+		printf("%s\n", json_string_value(json_object_get(status, "fence")));
+	json_decref(status);
+	return code;
+}
+
+/* The names of processes and containers are resolved here; cordond gets a cgroup and a process id. */
+static int attach_by_daemon(const struct attach_options *options)
+{
+	struct attach a = { .options = options, .cgroup.fd = -1 };
+	struct daemon_client client = { .reader.fd = -1 };
+	struct error error = { "" };
+	int code, err;
+
+	if (options->setup.events || options->setup.format || options->setup.degraded)
+		return cli_fail(EXIT_USAGE,
+				"--events, --format and --degraded go with --foreground; "
+				"cordond's events: cordon events -f");
+	err = attach_find(&a, &error);
+	if (err) {
+		code = cli_fail(attach_code(err), "%s", error.text);
+	} else {
+		err = daemon_client_open(&client, options->socket, &error);
+		code = err ? daemon_client_fail(err, &error) : attach_ask(&a, &client);
+	}
+	daemon_client_close(&client);
+	host_cgroup_close(&a.cgroup);
+	return code;
+}
+
+static int cmd_attach(const void *options, int argc, char **argv)
+{
+	const struct attach_options *o = options;
+
+	(void)argc;
+	(void)argv;
+	if (!o->foreground && (o->socket || daemon_client_is_there(NULL)))
+		return attach_by_daemon(o);
+	return attach_foreground(o);
+}
+
 const struct cli_verb cli_verb_attach = {
 	.name = "attach",
 	.summary = "put a fence around a cgroup or container that runs",
 	.arguments = "",
-	.text = "Fences every task of the cgroup, and every one that enters it, and streams events "
-		"until it is "
-		"interrupted, which detaches, or until the cgroup is empty. Prints the id of the "
-		"fence. Paths of the "
-		"policy are those that the fenced tasks see.\n\n"
+	.text = "Fences every task of the cgroup, and every one that enters it, and prints the id "
+		"of the "
+		"fence. Paths of the policy are those that the fenced tasks see.\n\n"
+		"Where cordond runs, it keeps the fence and this command ends at once: `cordon "
+		"detach` ends the fence, or its cgroup does when it is empty; `cordon events -f` "
+		"shows what happens. With --foreground, and where no cordond runs, the fence is "
+		"this "
+		"command's: it streams events until it is interrupted, which detaches, or until "
+		"the "
+		"cgroup is empty.\n\n"
 		"The tasks are frozen for the moment in which the fence is put around them. "
 		"Descriptors and sockets "
 		"that they opened before stay open; what the policy denies is not "
 		"done through them. A file that is mapped shared and writable, and that the policy "
 		"denies, cannot be taken back: it is named, and the fence refused.\n\n"
-		"If cordon itself is killed, the tasks stay fenced until they end.",
+		"If cordon or cordond is killed, the tasks stay fenced; the next cordond takes its "
+		"fences over.",
 	.options = attach_option_rows,
 	.options_size = sizeof(struct attach_options),
 	.min_args = 0,

@@ -4,10 +4,11 @@
  * but sees more as root. Changes nothing. What it promises is only what can be seen without
  * attaching: the self-test of every fence has the last word.
  */
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "cordon/cli.h"
+#include "cordon/daemon_client.h"
 #include "host/host.h"
 #include "util/fold.h"
 
@@ -46,6 +47,39 @@ static const char *files_word(const struct host_report *report)
 static const char *attach_type(const struct host_report *report)
 {
 	return report->use_fmod_ret ? "fmod_ret" : "lsm";
+}
+
+/* --- the daemon --------------------------------------------------------------------------------- */
+
+/* A line about cordond: it need not run. Never a lack. */
+static void daemon_line(char *line, size_t size)
+{
+	struct daemon_client client;
+	struct error error = { "" };
+	json_t *status = NULL;
+	int err = daemon_client_open(&client, NULL, &error);
+
+	if (err == -ENOENT || err == -ECONNREFUSED)
+		snprintf(line, size,
+			 "cordond does not run; fences are those of cordon run and attach.");
+	else if (err)
+		snprintf(line, size, "cordond: %s.", error.text);
+	else if (daemon_client_ask(&client, daemon_client_request(CORDOND_DO_STATUS), NULL, NULL,
+				   NULL, &status))
+		snprintf(line, size, "cordond runs, and does not answer us.");
+	else
+		snprintf(line, size,
+			 "cordond %s runs since %lld s: %lld fences, %lld readers of events, %lld "
+			 "events, %lld lost; its front was started again %lld times.",
+			 json_string_value(json_object_get(status, "version")),
+			 (long long)json_integer_value(json_object_get(status, "uptime_s")),
+			 (long long)json_integer_value(json_object_get(status, "fences")),
+			 (long long)json_integer_value(json_object_get(status, "readers")),
+			 (long long)json_integer_value(json_object_get(status, "events")),
+			 (long long)json_integer_value(json_object_get(status, "lost")),
+			 (long long)json_integer_value(json_object_get(status, "restarts")));
+	json_decref(status);
+	daemon_client_close(&client);
 }
 
 /* --- for people ------------------------------------------------------------------------------- */
@@ -97,6 +131,8 @@ static void print_table(const struct host_report *report)
 		 report->attach_reason);
 	putchar('\n');
 	fold_put(stdout, last, strlen(last), 0, 0);
+	daemon_line(last, sizeof(last));
+	fold_put(stdout, last, strlen(last), 0, 0);
 }
 
 /* --- for machines ----------------------------------------------------------------------------- */
@@ -129,6 +165,7 @@ static const char *needs(unsigned int need)
 
 static void print_json(const struct host_report *report)
 {
+	char line[320];
 	int i;
 
 	printf("{\"files\":%s,\"network\":%s,\"race_free\":%s,",
@@ -150,7 +187,10 @@ static void print_json(const struct host_report *report)
 		print_json_string("remedy", report->fact[i].remedy);
 		printf(",\"lost\":[%s]}", needs(report->fact[i].need));
 	}
-	printf("]}\n");
+	printf("],");
+	daemon_line(line, sizeof(line));
+	print_json_string("cordond", line);
+	printf("}\n");
 }
 
 static int fail_lacks(const struct host_report *report)

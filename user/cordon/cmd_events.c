@@ -14,11 +14,14 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/inotify.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "cordon/cli.h"
+#include "cordon/daemon_client.h"
 #include "event/event.h"
 
 #define NS_PER_S 1000000000ULL
@@ -28,7 +31,7 @@
 
 struct events_options {
 	bool follow;
-	const char *fence, *task, *type, *verdict, *rule, *since, *output;
+	const char *fence, *task, *type, *verdict, *rule, *since, *output, *socket;
 	bool print_schema, print_doc;
 };
 
@@ -420,6 +423,47 @@ static int source_show(struct viewer *viewer, struct source *source)
 
 /* --- the verb ------------------------------------------------------------------------------ */
 
+/*
+ * Where events come from when no FILE is named: from cordond, unless something is piped into us. To follow is to follow
+ * cordond where there is one.
+ */
+static bool from_daemon(const struct events_options *o, const char *path)
+{
+	struct stat st;
+	bool piped = !fstat(STDIN_FILENO, &st) && (S_ISFIFO(st.st_mode) || S_ISREG(st.st_mode));
+
+	if (path)
+		return false;
+	return o->socket || ((o->follow || !piped) && daemon_client_is_there(NULL));
+}
+
+/* The connection becomes the source; what came with the answer is its beginning. An exit code. */
+static int source_connect(struct source *source, const struct events_options *o)
+{
+	struct daemon_client client;
+	struct error error = { "" };
+	/* One fence can be asked for; of several all events are taken, and the filter chooses. */
+	const char *fence = o->fence && !strchr(o->fence, ',') ? o->fence : NULL;
+	int err = daemon_client_open(&client, o->socket, &error), code;
+	struct control_reader *reader = &client.reader;
+
+	code = err ? daemon_client_fail(err, &error)
+		   : daemon_client_events(&client, o->follow, o->since, fence, NULL);
+	if (!code) {
+		const struct timeval no_limit = { 0 };
+
+		source->used = reader->have - reader->taken;
+		memcpy(source->buffer, reader->buffer + reader->taken, source->used);
+		source->fd = TAKE_FD(reader->fd);
+		setsockopt(source->fd, SOL_SOCKET, SO_RCVTIMEO, &no_limit, sizeof(no_limit));
+		source->name = "cordond";
+		source->notify_fd = -1;
+		source->st.st_mode = S_IFSOCK;
+	}
+	daemon_client_close(&client);
+	return code;
+}
+
 static int source_prepare(struct source *source, bool follow, const char *path)
 {
 	source->path = path && strcmp(path, "-") != 0 ? path : NULL;
@@ -427,8 +471,8 @@ static int source_prepare(struct source *source, bool follow, const char *path)
 	source->follow = follow;
 	source->notify_fd = -1;
 	if (!path && isatty(STDIN_FILENO))
-		return cli_fail(-ENOTTY, "no FILE given, and standard input is a terminal; - reads "
-					 "it nevertheless");
+		return cli_fail(-ENOTTY, "no FILE given, no cordond runs, and standard input is a "
+					 "terminal; - reads it nevertheless");
 	return source_open(source);
 }
 
@@ -462,9 +506,15 @@ static int events_run(const void *options, int argc, char **argv)
 		return EXIT_OK;
 	if (format_read(o->output, &viewer.format) < 0 || filter_read(o, &viewer.filter) < 0)
 		return EXIT_USAGE;
-	r = source_prepare(&source, o->follow, argc ? argv[0] : NULL);
-	if (r < 0)
-		return r == -ENOTTY ? EXIT_USAGE : EXIT_FOUND;
+	if (from_daemon(o, argc ? argv[0] : NULL)) {
+		r = source_connect(&source, o);
+		if (r)
+			return r;
+	} else {
+		r = source_prepare(&source, o->follow, argc ? argv[0] : NULL);
+		if (r < 0)
+			return r == -ENOTTY ? EXIT_USAGE : EXIT_FOUND;
+	}
 	return events_end(&viewer, source_show(&viewer, &source));
 }
 
@@ -512,6 +562,7 @@ static const struct cli_option events_rows[] = {
 	  .offset = offsetof(struct events_options, output),
 	  .metavar = "text|json|ocsf",
 	  .help = "form; text on a terminal, else json, unless told; ocsf: OCSF 1.3.0" },
+	DAEMON_CLIENT_OPTION(offsetof(struct events_options, socket)),
 	{ .name = "print-schema",
 	  .kind = CLI_FLAG,
 	  .offset = offsetof(struct events_options, print_schema),
@@ -525,9 +576,16 @@ static const struct cli_option events_rows[] = {
 
 const struct cli_verb cli_verb_events = {
 	.name = "events",
-	.summary = "show recorded events: filter them, follow them, make them readable",
+	.summary =
+		"show events, of cordond or recorded: filter them, follow them, make them readable",
 	.arguments = "[FILE|-]",
-	.text = "Reads events, one JSON object a line, from FILE or from standard input. Words of "
+	.text = "Reads events, one JSON object a line, from FILE, from standard input, or from "
+		"cordond: "
+		"with -f, or when nothing is piped in, and no FILE is named. cordond keeps the "
+		"latest "
+		"events; with -f what comes is shown, and with --since also what was kept. A "
+		"reader "
+		"that is too slow misses events, and a `lag` record says how many. Words of "
 		"a list, parted by commas, are alternatives; different options must all hold. "
 		"Lines that are no events are named on stderr and skipped, and the exit status is "
 		"then 1.\n"

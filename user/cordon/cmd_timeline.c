@@ -9,19 +9,20 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "cordon/cli.h"
+#include "cordon/daemon_client.h"
 #include "event/event.h"
 
 enum { RECORDS_MAX = 1000000, NODES_MAX = 256 };
 #define ANOTHER_BOOT_NS 3600000000000ULL /* clocks that differ by more are of another boot */
 
 struct timeline_options {
-	const char *output;
+	const char *output, *socket;
 };
 
 static const struct cli_option timeline_rows[] = {
 	{ 'o', "output", CLI_CHOICE, offsetof(struct timeline_options, output), "text|json",
 	  "form; text on a terminal, else json, unless told", 0, 0, NULL },
+	DAEMON_CLIENT_OPTION(offsetof(struct timeline_options, socket)),
 	{ 0, NULL, CLI_FLAG, 0, NULL, NULL, 0, 0, NULL },
 };
 
@@ -230,6 +231,26 @@ static int sources_read(struct timeline *t, int argc, char **argv)
 	return 0;
 }
 
+/* What cordond keeps of the task. An exit code. */
+static int daemon_read(struct timeline *t, const char *socket, const char *task)
+{
+	struct daemon_client client;
+	struct error error = { "" };
+	unsigned long long number = 0;
+	int err = daemon_client_open(&client, socket, &error), code;
+	ssize_t n = 0;
+	char *line;
+
+	code = err ? daemon_client_fail(err, &error)
+		   : daemon_client_events(&client, false, false, NULL, task);
+	while (!code && !err && (n = control_read_line(&client.reader, EVENT_LINE_MAX, &line)) > 0)
+		err = line_take(t, "cordond", ++number, line, (size_t)n - 1);
+	if (!code && (err || n < 0))
+		code = cli_fail(EXIT_FOUND, "cordond: %s", strerror(err ? -err : (int)-n));
+	daemon_client_close(&client);
+	return code;
+}
+
 static int cmd_timeline(const void *options, int argc, char **argv)
 {
 	const struct timeline_options *o = options;
@@ -242,9 +263,10 @@ static int cmd_timeline(const void *options, int argc, char **argv)
 		format = EVENT_TEXT;
 	if (strchr(argv[0], ',') || event_words_split(argv[0], &t.filter.tasks))
 		return cli_fail(EXIT_USAGE, "a task id of 1 to 128 characters, without commas");
-	err = sources_read(&t, argc - 1, argv + 1);
+	err = argc > 1 ? -sources_read(&t, argc - 1, argv + 1)
+		       : daemon_read(&t, o->socket, argv[0]);
 	if (err)
-		return -err;
+		return err;
 	if (t.n)
 		qsort(t.entries, t.n, sizeof(*t.entries), entry_compare);
 	err = timeline_write(&t, format);
@@ -261,19 +283,20 @@ static int cmd_timeline(const void *options, int argc, char **argv)
 const struct cli_verb cli_verb_timeline = {
 	.name = "timeline",
 	.summary = "what kernel and gateway decided about one task, in order",
-	.arguments = "TASK FILE...",
+	.arguments = "TASK [FILE...]",
 	.text = "Reads recordings of events - of `cordon run`, `cordon attach` and the gateway, - "
 		"is "
 		"standard input - and prints those of the task, merged: in the order of the "
 		"monotonic "
 		"clock on each node, of the wall clock between nodes. A record that stands in two "
-		"recordings is shown once. Lines that are no events are named on stderr and "
+		"recordings is shown once. Without FILE: what cordond keeps. Lines that are no "
+		"events are named on stderr and "
 		"skipped; "
 		"then, and when there is nothing of the task, the exit status is 1.\n\n"
 		"  cordon timeline T-4711 fence.jsonl /var/log/cordon/gateway.jsonl",
 	.options = timeline_rows,
 	.options_size = sizeof(struct timeline_options),
-	.min_args = 2,
+	.min_args = 1,
 	.max_args = -1,
 	.run = cmd_timeline,
 };

@@ -97,6 +97,9 @@ typedef void enforce_found_fn(void *context, const struct cordon_found *found);
 int enforce_fence_find(struct enforce_fence *fence, enforce_found_fn *fn, void *context,
 		       struct error *error);
 
+/* What was found, for people: "process 12 (sh) holds open /path". The names are those of the fenced side. */
+void enforce_found_name(const struct cordon_found *found, char *text, size_t size);
+
 /* Is the process marked as being in this fence? -EXFULL if it is not. */
 int enforce_fence_check(struct enforce_fence *fence, int pidfd, struct error *error);
 
@@ -116,6 +119,9 @@ int enforce_fence_selftest(struct enforce_fence *fence, unsigned int *ret_probes
 uint32_t enforce_fence_slot(const struct enforce_fence *fence);
 void enforce_fence_peer_key(const struct enforce_fence *fence, uint64_t ret_key[2]);
 int enforce_peers_open(struct error *error);
+
+/* The counters of all slots, as a descriptor by which they can only be looked up, or -errno; the caller's. */
+int enforce_state_open(struct error *error);
 
 /*
  * To be called often; looks once a second whether the fence's cgroup programs are still in effect. Returns 1 when one

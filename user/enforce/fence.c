@@ -8,6 +8,7 @@
 #include <bpf/bpf.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/openat2.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -422,6 +423,29 @@ int enforce_fence_find(struct enforce_fence *fence, enforce_found_fn *fn, void *
 		   : enforce_iterate_records(fence->enforce->prog[ENFORCE_PROG_fence_find_maps],
 					     false, &finding.record, sizeof(finding.record),
 					     found_take, &finding, error);
+}
+
+void enforce_found_name(const struct cordon_found *found, char *text, size_t size)
+{
+	char link[128], path[PATH_MAX] = "", comm[32] = "";
+	FILE *f;
+
+	if (found->start)
+		snprintf(link, sizeof(link), "/proc/%u/map_files/%llx-%llx", found->pid,
+			 (unsigned long long)found->start, (unsigned long long)found->end);
+	else
+		snprintf(link, sizeof(link), "/proc/%u/fd/%u", found->pid, found->fd);
+	if (readlink(link, path, sizeof(path) - 1) < 0)
+		snprintf(path, sizeof(path), "%s", link);
+	snprintf(link, sizeof(link), "/proc/%u/comm", found->pid);
+	f = fopen(link, "re");
+	if (f) {
+		if (fgets(comm, sizeof(comm), f))
+			comm[strcspn(comm, "\n")] = '\0';
+		fclose(f);
+	}
+	snprintf(text, size, "process %u (%s) %s %s", found->pid, comm,
+		 found->start ? "has mapped, shared and writable," : "holds open", path);
 }
 
 int enforce_fence_check(struct enforce_fence *fence, int pidfd, struct error *error)

@@ -38,12 +38,21 @@ void enforce_fence_peer_key(const struct enforce_fence *fence, uint64_t ret_key[
 	ret_key[1] = fence->peer.key[1];
 }
 
-int enforce_peers_open(struct error *error)
+/* A pinned map for who may only read it. */
+static int open_to_read(const char *path, struct error *error)
 {
 	LIBBPF_OPTS(bpf_obj_get_opts, opts, .file_flags = BPF_F_RDONLY);
-	int fd = bpf_obj_get_opts(ENFORCE_PIN_DIR "/cordon_peers", &opts);
+	int fd = bpf_obj_get_opts(path, &opts);
 
-	return fd < 0 ? error_set(error, errno, "cannot open " ENFORCE_PIN_DIR "/cordon_peers: %s",
-				  strerror(errno))
-		      : fd;
+	return fd < 0 ? error_set(error, errno, "cannot open %s: %s", path, strerror(errno)) : fd;
+}
+
+int enforce_peers_open(struct error *error)
+{
+	return open_to_read(ENFORCE_PIN_DIR "/cordon_peers", error);
+}
+
+int enforce_state_open(struct error *error)
+{
+	return open_to_read(ENFORCE_PIN_DIR "/cordon_state", error);
 }

@@ -50,6 +50,9 @@ struct identity {
 	char node[IDENTITY_NODE_MAX + 1];
 };
 
+/* Is every text of it ended, every number within bounds? What does not come from an owner of our build is refused. */
+bool identity_is_sound(const struct identity *identity);
+
 /* --- the gateway's side ----------------------------------------------------------------------------------------- */
 
 struct identity_source;
@@ -93,6 +96,12 @@ int identity_fd(const struct identity_source *source);
 void identity_poll(struct identity_source *source, identity_ended_fn *ended, void *context);
 
 #define IDENTITY_WAIT_MS 250
+
+/*
+ * The fence that made an accepted unix socket, whether it lives or not, by the map of enforce_peers_open(): 0, or
+ * -ENOENT: none did.
+ */
+int identity_fence_of_socket(int peers_fd, int fd, uint64_t *ret_fence_id);
 
 /* --- the owner's side ------------------------------------------------------------------------------------------- */
 

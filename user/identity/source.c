@@ -326,6 +326,16 @@ static int map_lookup_fd(int map_fd, int fd, struct cordon_sock *ret_mark)
 	return (int)syscall(SYS_bpf, BPF_MAP_LOOKUP_ELEM, &attr, sizeof(attr));
 }
 
+int identity_fence_of_socket(int peers_fd, int fd, uint64_t *ret_fence_id)
+{
+	struct cordon_sock mark = { 0 };
+
+	if (map_lookup_fd(peers_fd, fd, &mark) || !mark.fence_id)
+		return -ENOENT;
+	*ret_fence_id = mark.fence_id;
+	return 0;
+}
+
 /* The fence that a unix socket's storage names. All living fences share one map, whichever of them gave it. */
 static struct entry *entry_of_unix(struct identity_source *s, int fd)
 {

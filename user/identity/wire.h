@@ -48,7 +48,4 @@ struct identity_window {
 };
 bool identity_window_take(struct identity_window *window, uint32_t count);
 
-/* Is every text of it ended, every number within bounds? What does not come from an owner of our build is refused. */
-bool identity_is_sound(const struct identity *identity);
-
 #endif

@@ -1,0 +1,273 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+What the tests of cordond share: the daemon with a socket for what it tells systemd, followers, and tasks in cgroups of their own.
+"""
+import fcntl
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+from guest import AGENT_COMMAND, BASE, CGROUPS, RUN, Agent, Listener, cordon, wait_for, workdir
+
+SOCKET = f"{RUN}/cordond.sock"
+START_S = 120
+
+# For an agent. One who is refused finds the answer there and nobody who listens any more.
+DEFINE_ASK = "exec(" + repr(f"""
+def ask_daemon():
+    c = socket.socket(socket.AF_UNIX)
+    c.settimeout(20)
+    c.connect("{SOCKET}")
+    try:
+        c.send(json.dumps(dict(do="status")).encode() + bytes([10]))
+    except BrokenPipeError:
+        pass
+    return c.recv(65536).decode()
+""") + ", globals())"
+
+
+def accounts():
+    """The users and groups of the tests."""
+    for line in ("useradd -r -M -s /usr/sbin/nologin cordon", "groupadd -r cordon-operators", "groupadd -r cordon-readers",
+                 "useradd -M -G cordon-readers auditor", "useradd -M -G cordon-operators steerer"):
+        subprocess.run(line.split(), stderr=subprocess.DEVNULL, check=False)
+
+
+def as_user(user, *command, timeout=200):
+    return subprocess.run(["setpriv", f"--reuid={user}", f"--regid={user if user != 'nobody' else 'nogroup'}", "--init-groups", *command],
+                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=timeout, check=False)
+
+
+def proc_status(pid):
+    with open(f"/proc/{pid}/status", encoding="utf-8") as f:
+        return dict(line.rstrip("\n").split(":\t", 1) for line in f if ":\t" in line)
+
+
+class Daemon:
+    """cordond, and what it says."""
+
+    def __init__(self, *options):
+        self.dir = tempfile.mkdtemp(dir=BASE)
+        self.notices = []
+        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.socket.bind(f"{self.dir}/notify")
+        threading.Thread(target=self.listen, daemon=True).start()
+        with open(f"{self.dir}/log", "w", encoding="utf-8") as log:
+            self.process = subprocess.Popen(["cordond", *options], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                                            env={**os.environ, "NOTIFY_SOCKET": f"{self.dir}/notify", "WATCHDOG_USEC": "60000000"})
+
+    def listen(self):
+        while True:
+            self.notices.extend(self.socket.recv(4096).decode().splitlines())
+
+    def log(self):
+        with open(f"{self.dir}/log", encoding="utf-8") as f:
+            return f.read()
+
+    def ready(self, seconds=START_S):
+        wait_for(lambda: "READY=1" in self.notices or self.process.poll() is not None, seconds)
+        return "READY=1" in self.notices
+
+    def front(self):
+        """Its process id."""
+        with open(f"/proc/{self.process.pid}/task/{self.process.pid}/children", encoding="utf-8") as f:
+            for pid in f.read().split():
+                with open(f"/proc/{pid}/cmdline", encoding="utf-8") as cmdline:
+                    if "front" in cmdline.read():
+                        return int(pid)
+        return None
+
+    def kill(self, what):
+        """SIGKILL to the front, the keeper or both."""
+        front = self.front()
+        if what in ("front", "both") and front:
+            os.kill(front, signal.SIGKILL)
+        if what in ("keeper", "both"):
+            self.process.kill()
+            self.process.wait(20)
+        if what == "front":
+            wait_for(lambda: self.front() not in (None, front))
+
+    def stop(self):
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(60)
+
+
+class Follower:
+    """cordon events -f."""
+
+    def __init__(self, name, *options):
+        self.events = []
+        self.bytes = 0
+        self.name = name
+        self.rest = b""
+        self.process = subprocess.Popen(["cordon", "events", "-f", "-o", "json", *options], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                        stderr=subprocess.PIPE)
+        for stream in (self.process.stdout, self.process.stderr):
+            fcntl.fcntl(stream.fileno(), fcntl.F_SETFL, os.O_NONBLOCK)
+        readers = lambda: json.loads(ask({"do": "status"}))["readers"]  # noqa: E731
+        before = readers()
+        wait_for(lambda: readers() > before - 1 and self.connected(), 20)
+
+    def connected(self):
+        """Has it a connection to cordond that carries events?"""
+        time.sleep(0.3)
+        return self.process.poll() is None
+
+    def drain(self):
+        while True:
+            try:
+                data = os.read(self.process.stdout.fileno(), 1 << 20)
+            except BlockingIOError:
+                return
+            if not data:
+                return
+            self.bytes += len(data)
+            lines = (self.rest + data).split(b"\n")
+            self.rest = lines.pop()
+            self.events.extend(json.loads(line) for line in lines)
+
+    def of(self, fence):
+        self.drain()
+        return [e for e in self.events if int(e["fence"]["id"], 16) == fence]
+
+    def end(self):
+        if self.process.poll() is None:
+            self.process.terminate()
+        self.process.wait(20)
+        self.drain()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.end()
+
+
+def ask(request):
+    """One request, its first line."""
+    with socket.socket(socket.AF_UNIX) as s:
+        s.settimeout(30)
+        s.connect(SOCKET)
+        s.sendall(json.dumps(request).encode() + b"\n")
+        return s.makefile().readline()
+
+
+def listed(fence):
+    """The row of cordon list, or None."""
+    if not fence:
+        return None
+    got = cordon("list", "--json")
+    for line in got.stdout.splitlines():
+        row = json.loads(line)
+        if int(row["id"], 16) == fence:
+            return row
+    return None
+
+
+def kept_events():
+    return [json.loads(line) for line in cordon("events", "-o", "json").stdout.splitlines()]
+
+
+class Task(Agent):
+    """An agent of the host in a cgroup of its own."""
+
+    def __init__(self, name):
+        self.cgroup = f"{CGROUPS}/{name}"
+        self.work = workdir(name)
+        self.listener = Listener()
+        os.makedirs(self.cgroup, exist_ok=True)
+        super().__init__(AGENT_COMMAND, cwd=self.work)
+        self.enter(self.pid)
+
+    def enter(self, pid):
+        with open(f"{self.cgroup}/cgroup.procs", "w", encoding="utf-8") as procs:
+            procs.write(str(pid))
+
+    def tries(self, agent=None):
+        return (agent or self)(f"[attempt(lambda: f(*a)) for f, a in ((write, ['/etc/cordon-outside']), (write, ['/tmp/cordon-outside']), "
+                               f"(connect, ['127.0.0.1', {self.listener.port}]), (write, ['{self.work}/inside']))]")
+
+    def drop(self):
+        self.end()
+        wait_for(lambda: not open(f"{self.cgroup}/cgroup.procs", encoding="utf-8").read())
+        for _ in range(50):
+            try:
+                os.rmdir(self.cgroup)
+                return
+            except OSError:
+                time.sleep(0.1)
+
+
+# Attacks and writes in its workdir, for ever; counts both where they can be read from outside.
+LOOP = r"""
+import mmap, os, socket, struct, sys, time
+work, port, go = sys.argv[1], int(sys.argv[2]), sys.argv[3]
+f = open(work + "/counts", "r+b")
+m = mmap.mmap(f.fileno(), 4096)
+success = done = 0
+while not os.path.exists(go):
+    time.sleep(0.01)
+while True:
+    try:
+        os.close(os.open("/etc/cordon-attack", os.O_WRONLY | os.O_CREAT))
+        success += 1
+    except OSError:
+        pass
+    try:
+        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as s:
+            s.settimeout(2)
+            s.connect(("127.0.0.1", port))
+            success += 1
+    except OSError:
+        pass
+    with open(work + "/twin", "w") as t:
+        t.write("x")
+    done += 1
+    m[:16] = struct.pack("QQ", success, done)
+    time.sleep(0.002)
+"""
+
+
+class Loop:
+    """An attacker's loop in a cgroup of its own."""
+
+    def __init__(self, name):
+        self.cgroup = f"{CGROUPS}/{name}"
+        self.work = workdir(name)
+        self.go = f"{self.work}/go"
+        self.listener = Listener()
+        os.makedirs(self.cgroup, exist_ok=True)
+        with open(f"{self.work}/counts", "wb") as f:
+            f.write(bytes(4096))
+        self.process = subprocess.Popen([sys.executable, "-c", LOOP, self.work, str(self.listener.port), self.go])
+        with open(f"{self.cgroup}/cgroup.procs", "w", encoding="utf-8") as procs:
+            procs.write(str(self.process.pid))
+        if name.endswith("control"):
+            self.begin()
+
+    def begin(self):
+        with open(self.go, "w", encoding="utf-8"):
+            pass
+
+    def counts(self):
+        """Attacks that succeeded, rounds whose write in the workdir worked."""
+        with open(f"{self.work}/counts", "rb") as f:
+            data = f.read(16)
+        return int.from_bytes(data[:8], "little"), int.from_bytes(data[8:], "little")
+
+    def end(self):
+        self.process.kill()
+        self.process.wait()
+        for _ in range(100):
+            try:
+                os.rmdir(self.cgroup)
+                return
+            except OSError:
+                time.sleep(0.1)

@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: Apache-2.0
+/* user/cordond without a kernel: requests, messages between the two processes, the history, the configuration. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+#include "cordond/history.h"
+#include "cordond/protocol.h"
+#include "cordond/settings.h"
+#include "cordond/wire.h"
+
+/* --- requests --------------------------------------------------------------------------------- */
+
+static int parse(const char *line, struct cordond_request *r)
+{
+	struct error error = { "" };
+	int err = cordond_request_parse(line, strlen(line), r, &error);
+
+	assert_true(!err == !error.text[0]);
+	return err;
+}
+
+static void test_requests(void **state)
+{
+	struct cordond_request r;
+
+	(void)state;
+	assert_int_equal(parse("{\"do\":\"attach\",\"cgroup\":\"/c\",\"pid\":7,\"policy\":\"a: 1\\n"
+			       "\\tb\",\"audit\":true}\n",
+			       &r),
+			 0);
+	assert_int_equal(r.verb, CORDOND_DO_ATTACH);
+	assert_int_equal(cordond_verb_need(r.verb), CORDOND_OPERATE);
+	assert_string_equal(cordond_text(&r, CORDOND_policy), "a: 1\n\tb");
+	assert_null(cordond_text(&r, CORDOND_task));
+	assert_int_equal(cordond_number(&r, CORDOND_pid), 7);
+	assert_true(cordond_flag(&r, CORDOND_audit));
+	assert_false(cordond_flag(&r, CORDOND_own_root));
+	cordond_request_clear(&r);
+	assert_int_equal(parse("{\"do\":\"list\"}", &r), 0);
+	assert_true(cordond_verb_need(r.verb) & CORDOND_READ);
+	cordond_request_clear(&r);
+}
+
+static void test_refused(void **state)
+{
+	static const char *const lines[] = {
+		"",
+		"[]",
+		"{}",
+		"{\"do\":1}",
+		"{\"do\":\"attach\"}",
+		"{\"do\":\"attach\",\"cgroup\":\"/c\"}",
+		"{\"do\":\"attach\",\"cgroup\":\"/c\",\"pid\":0}",
+		"{\"do\":\"attach\",\"cgroup\":\"/c\",\"pid\":4294967297}",
+		"{\"do\":\"attach\",\"cgroup\":\"/c\\n\",\"pid\":1}",
+		"{\"do\":\"attach\",\"cgroup\":\"/c\",\"pid\":1,\"policy\":\"a\\u0001\"}",
+		"{\"do\":\"attach\",\"cgroup\":\"/c\",\"pid\":1,\"ring_bytes\":1}",
+		"{\"do\":\"attach\",\"cgroup\":\"/c\",\"pid\":1,\"fence\":\"x\"}",
+		"{\"do\":\"detach\",\"fence\":\"\"}",
+		"{\"do\":\"detach\",\"fence\":\"x\",\"fence\":\"y\"}",
+		"{\"do\":\"detach\",\"fence\":5}",
+		"{\"do\":\"events\",\"follow\":1}",
+		"{\"do\":\"reload\",\"fence\":\"x\"}",
+		"{\"do\":\"status\"}{\"do\":\"status\"}",
+	};
+	struct cordond_request r;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(lines); i++)
+		assert_int_equal(parse(lines[i], &r), -EINVAL);
+}
+
+/* --- messages --------------------------------------------------------------------------------- */
+
+static union wire_message message, got;
+
+static void pair_make(int fds[2])
+{
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, fds), 0);
+}
+
+static void pair_close(int fds[2])
+{
+	close(fds[0]);
+	close(fds[1]);
+}
+
+static void test_wire(void **state)
+{
+	int fds[2], came[WIRE_FDS_MAX], null = open("/dev/null", O_RDONLY);
+	struct stat a, b;
+
+	(void)state;
+	pair_make(fds);
+	message.DETACH.fence_id = 42;
+	assert_int_equal(wire_send(fds[0], WIRE_DETACH, 9, &message, NULL), 0);
+	assert_int_equal(wire_receive(fds[1], true, &got, came), 1);
+	assert_int_equal(got.head.type, WIRE_DETACH);
+	assert_int_equal(got.head.serial, 9);
+	assert_int_equal(got.DETACH.fence_id, 42);
+	assert_int_equal(came[0], -1);
+	assert_int_equal(wire_receive(fds[1], true, &got, came), 0);
+	assert_int_equal(wire_send(fds[0], WIRE_ATTACH, 1, &message, &null), 0);
+	assert_int_equal(wire_receive(fds[1], true, &got, came), 1);
+	assert_true(!fstat(null, &a) && !fstat(came[0], &b) && a.st_ino == b.st_ino);
+	close(came[0]);
+	close(fds[0]);
+	assert_int_equal(wire_receive(fds[1], true, &got, came), -ECONNRESET);
+	close(fds[1]);
+	close(null);
+}
+
+/* What is not in the table, by its direction, size, version, type, or descriptors. */
+static void test_wire_refused(void **state)
+{
+	int fds[2], came[WIRE_FDS_MAX], null = open("/dev/null", O_RDONLY);
+	struct wire_head head = { WIRE_MAGIC, WIRE_VERSION, WIRE_PONG, sizeof(head), 0 };
+	const struct wire_head bad[] = {
+		{ WIRE_MAGIC + 1, WIRE_VERSION, WIRE_PONG, sizeof(head), 0 },
+		{ WIRE_MAGIC, WIRE_VERSION + 1, WIRE_PONG, sizeof(head), 0 },
+		{ WIRE_MAGIC, WIRE_VERSION, WIRE_NONE, sizeof(head), 0 },
+		{ WIRE_MAGIC, WIRE_VERSION, WIRE_TYPE_COUNT, sizeof(head), 0 },
+		{ WIRE_MAGIC, WIRE_VERSION, 0xffff, sizeof(head), 0 },
+		{ WIRE_MAGIC, WIRE_VERSION, WIRE_DETACH, sizeof(head), 0 },
+		{ WIRE_MAGIC, WIRE_VERSION, WIRE_PONG, sizeof(head) + 1, 0 },
+		{ WIRE_MAGIC, WIRE_VERSION, WIRE_STOP, sizeof(head), 0 },
+	};
+
+	(void)state;
+	pair_make(fds);
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
+		assert_int_equal(send(fds[0], &bad[i], sizeof(bad[i]), 0), sizeof(bad[i]));
+		assert_int_equal(wire_receive(fds[1], true, &got, came), -EPROTO);
+	}
+	assert_int_equal(send(fds[0], &head, sizeof(head) - 1, 0), sizeof(head) - 1);
+	assert_int_equal(wire_receive(fds[1], true, &got, came), -EPROTO);
+	assert_int_equal(send(fds[0], &head, sizeof(head), 0), sizeof(head));
+	assert_int_equal(wire_receive(fds[1], true, &got, came), 1);
+	/* ATTACH without its descriptor. */
+	message.head = (struct wire_head){ WIRE_MAGIC, WIRE_VERSION, WIRE_ATTACH,
+					   sizeof(struct wire_attach), 0 };
+	assert_int_equal(send(fds[0], &message, sizeof(struct wire_attach), 0),
+			 sizeof(struct wire_attach));
+	assert_int_equal(wire_receive(fds[1], true, &got, came), -EPROTO);
+	close(null);
+	pair_close(fds);
+}
+
+/* --- history ---------------------------------------------------------------------------------- */
+
+struct seen {
+	uint64_t evicted, last;
+};
+
+static void on_evict(void *context, uint64_t at, const struct history_entry *entry)
+{
+	struct seen *seen = context;
+
+	assert_true(entry->seq == seen->last + 1);
+	assert_true(entry->bytes && entry->line[0] == 'a' + (char)(entry->seq % 26));
+	seen->evicted++;
+	seen->last = entry->seq;
+	(void)at;
+}
+
+/* Lines of all lengths around the ring many times: what is there is whole, in order, and what went was told of once. */
+static void test_history(void **state)
+{
+	struct seen seen = { 0, 0 };
+	struct history *h = history_new(4096, on_evict, &seen);
+	char line[1200];
+
+	(void)state;
+	assert_non_null(h);
+	for (uint64_t seq = 1; seq <= 20000; seq++) {
+		size_t n = 1 + seq * 7919 % 900;
+		uint64_t at = history_oldest(h), next, want = seen.last + 1, count = 0;
+		const struct history_entry *entry;
+
+		memset(line, 'a' + (char)(seq % 26), n);
+		assert_true(history_add(h, 1, seq, line, n));
+		for (at = history_oldest(h), want = seen.last + 1;
+		     (entry = history_at(h, at, &next)); at = next) {
+			assert_int_equal(entry->seq, want++);
+			count++;
+		}
+		assert_int_equal(next, history_newest(h));
+		assert_int_equal(count + seen.evicted, seq);
+		assert_true(history_newest(h) - history_oldest(h) <= 4096);
+	}
+	assert_false(history_add(h, 1, 0, line, sizeof(line)));
+	history_free(h);
+	history_free(NULL);
+}
+
+/* --- configuration ---------------------------------------------------------------------------- */
+
+static int settings(const char *text, struct settings *s, unsigned int *ret_line)
+{
+	static struct conf_faults faults;
+	int err;
+
+	memset(&faults, 0, sizeof(faults));
+	memset(s, 0, sizeof(*s));
+	err = settings_read(text, strlen(text), s, &faults);
+	*ret_line = faults.n ? faults.v[0].line : 0;
+	conf_faults_clear(&faults);
+	return err;
+}
+
+static void test_settings(void **state)
+{
+	static const struct {
+		const char *text;
+		unsigned int line;
+	} bad[] = {
+		{ "cordond: 2\n", 1 },
+		{ "control: {}\n", 1 },
+		{ "cordond: 1\nlimits: {followers: 0}\n", 2 },
+		{ "cordond: 1\nlimits: {followers: 65}\n", 2 },
+		{ "cordond: 1\nlimits:\n  history: 1K\n", 3 },
+		{ "cordond: 1\ncontrol: {readers: []}\n", 2 },
+		{ "cordond: 1\nsocket: /x\n", 2 },
+		{ "cordond: 1\ncordond: 1\n", 2 },
+	};
+	struct settings s;
+	unsigned int line;
+
+	(void)state;
+	assert_int_equal(settings("", &s, &line), 0);
+	assert_int_equal(s.followers, 16);
+	assert_string_equal(s.operators, "cordon-operators");
+	settings_clear(&s);
+	assert_int_equal(
+		settings("cordond: 1\ncontrol: {readers: r}\nlimits: {followers: 3, history: "
+			 "2M}\n",
+			 &s, &line),
+		0);
+	assert_int_equal(s.followers, 3);
+	assert_int_equal(s.history, 2 * 1024 * 1024);
+	assert_string_equal(s.readers, "r");
+	settings_clear(&s);
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
+		assert_int_equal(settings(bad[i].text, &s, &line), -EINVAL);
+		assert_int_equal(line, bad[i].line);
+	}
+}
+
+/* --- the socket ------------------------------------------------------------------------------- */
+
+static void test_listen(void **state)
+{
+	char dir[] = "/tmp/cordon-unit-XXXXXX", path[64], target[64];
+	struct error error = { "" };
+	struct stat st;
+	int fd, second;
+
+	(void)state;
+	assert_non_null(mkdtemp(dir));
+	snprintf(path, sizeof(path), "%s/s", dir);
+	snprintf(target, sizeof(target), "%s/target", dir);
+	fd = control_listen("test", path, &error);
+	assert_true(fd >= 0);
+	assert_int_equal(control_listen("test", path, &error), -EADDRINUSE);
+	close(fd);
+	second = control_listen("test", path, &error); /* nobody serves it any more */
+	assert_true(second >= 0);
+	close(second);
+	unlink(path);
+	assert_int_equal(symlink(target, path), 0); /* also one that leads nowhere */
+	assert_int_equal(control_listen("test", path, &error), -EEXIST);
+	assert_int_not_equal(stat(target, &st), 0);
+	unlink(path);
+	assert_int_equal(chmod(dir, 0777), 0);
+	assert_int_equal(control_listen("test", path, &error), -EPERM);
+	assert_int_equal(chmod(dir, 01777), 0);
+	fd = control_listen("test", path, &error);
+	assert_true(fd >= 0);
+	close(fd);
+	unlink(path);
+	rmdir(dir);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_requests), cmocka_unit_test(test_refused),
+		cmocka_unit_test(test_wire),	 cmocka_unit_test(test_wire_refused),
+		cmocka_unit_test(test_history),	 cmocka_unit_test(test_settings),
+		cmocka_unit_test(test_listen),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Shared by the files of the front: no privilege, one thread. */
+#ifndef CORDON_CORDOND_FRONT_H
+#define CORDON_CORDOND_FRONT_H
+
+#include <grp.h>
+
+#include "control/control.h"
+#include "cordond/account.h"
+#include "cordond/cordond.h"
+#include "cordond/history.h"
+#include "cordond/protocol.h"
+#include "cordond/settings.h"
+#include "cordond/wire.h"
+#include "enforce/ring.h"
+#include "event/event.h"
+
+struct front;
+
+enum front_kind { FRONT_KEEPER, FRONT_DOOR, FRONT_CLIENT, FRONT_RING };
+
+/* What epoll tells of: the first member of what it is about. */
+struct front_source {
+	enum front_kind kind;
+};
+
+/* A fence whose events are read. */
+struct watched {
+	struct front_source source;
+	uint64_t id;
+	uint32_t slot;
+	bool degraded, gap_pending, ending, finished, broken;
+	struct wire_fence how;
+	struct event_context context; /* points into how */
+	int ring_fd;
+	struct enforce_ring *ring;
+	struct account_page *account; /* mapped */
+	struct event_tracker tracker;
+	uint64_t gap_count, gap_ms; /* of the gap whose number is awaited */
+	uint64_t looked_ms;	    /* when its counters were last read */
+};
+
+#define CLIENT_LAGS 64
+
+/* What a reader of events has missed of one fence. */
+struct lag {
+	uint64_t fence_id; /* 0: of several */
+	uint64_t count, last;
+};
+
+struct client {
+	struct front_source source;
+	struct client *next;
+	int fd;
+	unsigned int may; /* bits of cordond_need */
+	uid_t uid;
+	pid_t pid;
+	uint64_t since_ms; /* of the last byte or answer */
+	bool closing;	   /* once everything is written */
+	bool writable_wanted;
+	/* What it says. */
+	char *in;
+	size_t in_have, in_room;
+	uint32_t serial; /* a request that the keeper works on; 0: none */
+	/* What it is told. */
+	char *out;
+	size_t out_have, out_done, out_room;
+	/* Of a reader of events. */
+	bool reading, follow;
+	uint64_t fence_id; /* 0: all */
+	char *task;	   /* NULL: all */
+	uint64_t place;	   /* in the history */
+	size_t line_done;  /* bytes of the line at that place that are written */
+	struct lag lag[CLIENT_LAGS];
+	size_t n_lag;
+};
+
+struct front {
+	int keeper_fd, door_fd, peers_fd, epoll_fd;
+	int states_fd; /* the counters of all slots, which can only be read */
+	struct front_source keeper_source, door_source;
+	struct settings settings;
+	bool configured, stopping, has_groups[2];
+	gid_t operators, readers;
+	char node[IDENTITY_NODE_MAX + 1];
+	char attached_as[16];
+	uint64_t started_ns;
+	uint32_t fronts;
+	bool degraded;
+	uint32_t n_states;
+	int64_t realtime_offset_ns;
+	struct watched **watched;
+	size_t n_watched, watched_room;
+	struct client *clients;
+	size_t n_clients, n_readers;
+	struct history *history;
+	uint64_t n_events, n_lost, n_lagged;
+	uint32_t serial;
+	struct event *event; /* room for one, and for its line */
+	char *line;
+	int code;
+};
+
+uint64_t front_now_ms(void);
+int front_watch(struct front *front, int fd, struct front_source *source, uint32_t events);
+
+/* To the keeper. 0 or -errno; one that is gone ends the front. */
+int front_ask(struct front *front, enum wire_type type, uint32_t serial,
+	      union wire_message *message, const int *fds);
+
+/* front_fence.c: fences, from ring buffers to lines. */
+int front_fence_made(struct front *front, const struct wire_made *made, int ring_fd,
+		     int account_fd);
+void front_fence_policy(struct front *front, const struct wire_policy *policy);
+void front_fence_fact(struct front *front, const struct wire_fact *fact);
+void front_fence_ending(struct front *front, uint64_t fence_id);
+struct watched *front_fence_find(const struct front *front, uint64_t id);
+/* By its id in hexadecimal or its name, which must be one fence's only. -ENOENT, -EEXIST. */
+int front_fence_named(const struct front *front, const char *name, struct watched **ret_fence);
+/* Reads what the kernel has reported. */
+void front_fences_read(struct front *front);
+/* JSON for `list`. */
+json_t *front_fence_row(const struct front *front, const struct watched *fence);
+
+/* front_client.c: the control socket. */
+void front_client_accept(struct front *front);
+void front_client_ready(struct front *front, struct client *client, uint32_t events);
+void front_client_tick(struct front *front);
+/* Writes what there is to readers and others. */
+void front_clients_pump(struct front *front);
+history_evict_fn front_client_evict;
+void front_client_reply(struct front *front, const struct wire_reply *reply);
+void front_groups_look_up(struct front *front);
+
+/* front_request.c: one request of who may make it. */
+void front_request(struct front *front, struct client *client, const char *line, size_t size);
+/* Answers. */
+void client_row(struct client *client, json_t *row);
+void client_ok(struct client *client, json_t *fields); /* fields: taken over, may be NULL */
+void client_error(struct client *client, const char *code, const char *reason);
+void client_put(struct client *client, const char *text, size_t size);
+
+#endif

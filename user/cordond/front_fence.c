@@ -1,0 +1,385 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * From a fence's ring buffer to lines. Each record is decoded, accounted for, written once as JSON and given to the
+ * history, from which all readers have it. The account is kept in a file that outlives this process: it is brought up to
+ * date after a record was given away and before it counts as read, so that the next front repeats none and counts what
+ * was lost between.
+ */
+#include "cordond/front.h"
+
+#include <errno.h>
+#include <linux/bpf.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <time.h>
+
+enum { GAP_WAIT_MS = 5000, LOOK_EVERY_MS = 100 };
+
+struct watched *front_fence_find(const struct front *front, uint64_t id)
+{
+	for (size_t i = 0; i < front->n_watched; i++)
+		if (front->watched[i]->id == id)
+			return front->watched[i];
+	return NULL;
+}
+
+int front_fence_named(const struct front *front, const char *name, struct watched **ret_fence)
+{
+	struct watched *found = NULL;
+	uint64_t id;
+
+	if (!event_parse_fence_id(name, &id)) {
+		found = front_fence_find(front, id);
+		if (found) {
+			*ret_fence = found;
+			return 0;
+		}
+	}
+	for (size_t i = 0; i < front->n_watched; i++) {
+		if (strcmp(front->watched[i]->how.identity.fence_name, name) != 0)
+			continue;
+		if (found)
+			return -EEXIST;
+		found = front->watched[i];
+	}
+	*ret_fence = found;
+	return found ? 0 : -ENOENT;
+}
+
+/*
+ * The fence's counters. By a look-up and not by mapping them: to map what can only be read the kernel refuses, and who could
+ * write them could make the self-test of the next fence believe what is not so.
+ */
+static void state_read(const struct front *front, const struct watched *f,
+		       struct cordon_state *ret_state)
+{
+	union bpf_attr attr;
+
+	memset(&attr, 0, sizeof(attr));
+	memset(ret_state, 0, sizeof(*ret_state));
+	attr.map_fd = (__u32)front->states_fd;
+	attr.key = (__u64)(uintptr_t)&f->slot;
+	attr.value = (__u64)(uintptr_t)ret_state;
+	if (syscall(SYS_bpf, BPF_MAP_LOOKUP_ELEM, &attr, sizeof(attr)))
+		cordond_say("cannot read the counters of a fence: %s", strerror(errno));
+}
+
+/* --- accounts --------------------------------------------------------------------------------- */
+
+static void account_load(const struct front *front, struct watched *f, bool fresh)
+{
+	struct cordon_state state;
+	const struct account_page *page = f->account;
+	const struct cordon_event *first = enforce_ring_first(f->ring);
+
+	if (page->size == sizeof(f->tracker) && (page->valid == 1 || page->valid == 2)) {
+		f->tracker = page->tracker[page->valid - 1];
+		f->tracker.gap_ns = 0;
+	} else if (fresh) {
+		event_tracker_init(&f->tracker, 0, 0);
+	} else if (first) {
+		event_tracker_init(&f->tracker, first->seq ? first->seq - 1 : 0, first->lost);
+	} else {
+		state_read(front, f, &state);
+		event_tracker_init(&f->tracker, state.seq, state.lost);
+	}
+}
+
+/* While the number of a gap record is awaited the account stays: a front that ends now has not written it. */
+static void account_save(struct watched *f)
+{
+	struct account_page *page = f->account;
+	unsigned int idle = page->valid == 1;
+
+	if (f->gap_pending)
+		return;
+	page->size = sizeof(f->tracker);
+	page->tracker[idle] = f->tracker;
+	__atomic_store_n(&page->valid, idle + 1, __ATOMIC_RELEASE);
+}
+
+/* --- events ----------------------------------------------------------------------------------- */
+
+static void context_fill(struct front *front, struct watched *f)
+{
+	const struct identity *i = &f->how.identity;
+
+	f->context = (struct event_context){
+		.node = front->node,
+		.fence_name = i->fence_name[0] ? i->fence_name : NULL,
+		.policy = i->policy[0] ? i->policy : NULL,
+		.task = i->task[0] ? i->task : NULL,
+		.tenant = i->tenant[0] ? i->tenant : NULL,
+		.subject = i->subject[0] ? i->subject : NULL,
+		.container = i->container[0] ? i->container : NULL,
+		.degraded = f->degraded ? "files and processes are not enforced" : NULL,
+	};
+}
+
+static void event_give(struct front *front, struct watched *f, const struct event *event)
+{
+	size_t bytes = event_format_json(front->line, &f->context, event);
+
+	front->n_events++;
+	if (event->raw.op == CORDON_OP_GAP)
+		front->n_lost += event->raw.count;
+	history_add(front->history, f->id, event->raw.seq, front->line, bytes);
+}
+
+/* A gap record is due: the keeper numbers it. One that cannot be asked for now is due again. */
+static void gap_ask(struct front *front, struct watched *f, const struct event_gap *gap)
+{
+	union wire_message m = { .GAP = { .fence_id = f->id, .gap = *gap } };
+
+	if (f->gap_pending || front_ask(front, WIRE_GAP, 0, &m, NULL))
+		f->tracker.reported -= gap->count;
+	else {
+		f->gap_pending = true;
+		f->gap_count = gap->count;
+		f->gap_ms = front_now_ms();
+	}
+}
+
+/* An answer that does not come: the number was taken, if it was, and will be missing too. */
+static void gap_give_up(struct watched *f)
+{
+	if (!f->gap_pending || front_now_ms() - f->gap_ms < GAP_WAIT_MS)
+		return;
+	f->gap_pending = false;
+	f->tracker.reported -= f->gap_count;
+}
+
+static void event_see(struct front *front, struct watched *f, const struct event *event)
+{
+	uint64_t repeated = f->tracker.repeated;
+	struct event_gap gap;
+
+	if (event_tracker_see(&f->tracker, &event->raw, &gap))
+		gap_ask(front, f, &gap);
+	if (f->tracker.repeated == repeated) /* else an earlier front has given it away */
+		event_give(front, f, event);
+	account_save(f);
+}
+
+struct reading {
+	struct front *front;
+	struct watched *fence;
+};
+
+static void on_record(void *context, const void *record, size_t size)
+{
+	const struct reading *r = context;
+	struct front *front = r->front;
+
+	if (event_decode(record, size, front->realtime_offset_ns, front->event)) {
+		cordond_say("a record of %zu bytes from the kernel is not an event; skipped", size);
+		return;
+	}
+	if (front->event->raw.fence_id == r->fence->id)
+		event_see(front, r->fence, front->event);
+}
+
+void front_fence_fact(struct front *front, const struct wire_fact *fact)
+{
+	struct watched *f = front_fence_find(front, fact->fence_id);
+	struct event *event = front->event;
+	const struct cordon_fence info = { .id = fact->fence_id };
+	const struct cordon_policy policy = {
+		.mode = f ? (__u8)f->how.identity.mode : 0,
+		.generation = f ? (__u32)f->how.identity.generation : 0,
+	};
+
+	if (!f || !wire_text_is_sound(fact->detail, sizeof(fact->detail)) ||
+	    fact->op >= CORDON_OP_COUNT)
+		return;
+	event_make(event, fact->op, &info, &policy, fact->seq, fact->detail);
+	event->value = fact->value;
+	event->raw.count = fact->count;
+	event->raw.mono_ns = fact->mono_ns;
+	event->time_ns = fact->time_ns;
+	if (fact->op == CORDON_OP_STEER)
+		event->raw.verdict = CORDON_VERDICT_DENY;
+	if (fact->op == CORDON_OP_GAP)
+		f->gap_pending = false;
+	event_see(front, f, event);
+}
+
+/* --- fences come and go ----------------------------------------------------------------------- */
+
+static void watched_free(struct watched *f)
+{
+	if (!f)
+		return;
+	enforce_ring_close(f->ring);
+	if (f->ring_fd >= 0)
+		close(f->ring_fd);
+	if (f->account)
+		munmap(f->account, sizeof(*f->account));
+	free(f);
+}
+
+static int watched_enter(struct front *front, struct watched *f)
+{
+	if (front->n_watched == front->watched_room) {
+		size_t room = front->watched_room ? 2 * front->watched_room : 64;
+		struct watched **grown = realloc(front->watched, room * sizeof(*grown));
+
+		if (!grown)
+			return -ENOMEM;
+		front->watched = grown;
+		front->watched_room = room;
+	}
+	front->watched[front->n_watched++] = f;
+	return 0;
+}
+
+int front_fence_made(struct front *front, const struct wire_made *made, int ring_fd, int account_fd)
+{
+	struct watched *f = calloc(1, sizeof(*f));
+	struct error error = { "" };
+	void *page;
+	int err = 0;
+
+	if (!f || made->slot >= front->n_states || !identity_is_sound(&made->fence.identity)) {
+		free(f);
+		return -EINVAL;
+	}
+	f->source.kind = FRONT_RING;
+	f->id = made->fence.identity.fence_id;
+	f->slot = made->slot;
+	f->degraded = made->degraded;
+	f->how = made->fence;
+	f->ring_fd = -1;
+	context_fill(front, f);
+	page = mmap(NULL, sizeof(*f->account), PROT_READ | PROT_WRITE, MAP_SHARED, account_fd, 0);
+	if (page == MAP_FAILED)
+		err = error_set(&error, errno, "cannot map its account: %s", strerror(errno));
+	else
+		f->account = page;
+	if (!err)
+		err = enforce_ring_open(ring_fd, made->fence.ring_bytes, &f->ring, &error);
+	if (!err)
+		err = watched_enter(front, f);
+	if (err) {
+		cordond_say("events of fence %016llx cannot be read: %s", (unsigned long long)f->id,
+			    error.text);
+		watched_free(f);
+		return err;
+	}
+	f->ring_fd = ring_fd;
+	account_load(front, f, made->fresh);
+	account_save(f);
+	front_watch(front, ring_fd, &f->source, EPOLLIN);
+	return 0;
+}
+
+void front_fence_policy(struct front *front, const struct wire_policy *policy)
+{
+	struct watched *f = front_fence_find(front, policy->fence_id);
+
+	if (!f || !identity_is_sound(&policy->identity))
+		return;
+	f->how.identity = policy->identity;
+	context_fill(front, f);
+}
+
+/* Done with a fence that ends: everything is read, and every number accounted for. */
+static bool fence_finish(struct front *front, struct watched *f)
+{
+	union wire_message m = { .ENDED = { .fence_id = f->id } };
+	struct cordon_state state;
+	struct event_gap gap;
+
+	if (f->gap_pending)
+		return false;
+	state_read(front, f, &state);
+	if (event_tracker_finish(&f->tracker, state.seq, &gap)) {
+		gap_ask(front, f, &gap);
+		return false;
+	}
+	return !front_ask(front, WIRE_ENDED, 0, &m, NULL);
+}
+
+void front_fence_ending(struct front *front, uint64_t fence_id)
+{
+	struct watched *f = front_fence_find(front, fence_id);
+
+	if (f)
+		f->ending = true;
+}
+
+/* The kernel's counts, of a fence that says nothing: is something lost? */
+static void fence_look(struct front *front, struct watched *f, uint64_t now_ms)
+{
+	struct cordon_state state;
+	struct event_gap gap;
+
+	if (f->gap_pending || now_ms - f->looked_ms < LOOK_EVERY_MS)
+		return;
+	f->looked_ms = now_ms;
+	state_read(front, f, &state);
+	if (event_tracker_poll(&f->tracker, state.seq, state.lost, now_ms * 1000000, &gap))
+		gap_ask(front, f, &gap);
+}
+
+static void fence_read(struct front *front, struct watched *f, uint64_t now_ms)
+{
+	struct reading reading = { front, f };
+	int n = enforce_ring_poll(f->ring, 0, on_record, &reading);
+
+	gap_give_up(f);
+	if (n == -EBADMSG && !f->broken)
+		cordond_say("the ring of fence %016llx is broken", (unsigned long long)f->id);
+	f->broken = n == -EBADMSG;
+	if (f->ending)
+		f->finished = n <= 0 && fence_finish(front, f);
+	else if (n <= 0)
+		fence_look(front, f, now_ms);
+}
+
+void front_fences_read(struct front *front)
+{
+	uint64_t now_ms = front_now_ms();
+
+	if (!front->history)
+		return;
+	for (size_t i = front->n_watched; i-- > 0;) {
+		struct watched *f = front->watched[i];
+
+		fence_read(front, f, now_ms);
+		if (!f->finished)
+			continue;
+		front->watched[i] = front->watched[--front->n_watched];
+		watched_free(f);
+	}
+}
+
+/* --- what there is ---------------------------------------------------------------------------- */
+
+static json_t *text_or_null(const char *text)
+{
+	return text && text[0] ? json_string(text) : json_null();
+}
+
+json_t *front_fence_row(const struct front *front, const struct watched *f)
+{
+	struct cordon_state state;
+	const struct identity *i = &f->how.identity;
+	struct timespec now;
+	char id[EVENT_FENCE_ID_SIZE];
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	state_read(front, f, &state);
+	return json_pack("{s:s,s:o,s:o,s:s,s:I,s:o,s:o,s:o,s:o,s:o,s:I,s:I,s:I,s:I,s:b}", "id",
+			 event_format_fence_id(f->id, id), "name", text_or_null(i->fence_name),
+			 "policy", text_or_null(i->policy), "mode",
+			 i->mode == CORDON_MODE_AUDIT ? "audit" : "enforce", "generation",
+			 (json_int_t)i->generation, "task", text_or_null(i->task), "tenant",
+			 text_or_null(i->tenant), "subject", text_or_null(i->subject), "container",
+			 text_or_null(i->container), "cgroup", text_or_null(f->how.cgroup),
+			 "denials", (json_int_t)state.denied, "events", (json_int_t)state.seq,
+			 "lost", (json_int_t)state.lost, "age_s",
+			 (json_int_t)((uint64_t)now.tv_sec - f->how.made_ns / 1000000000ULL),
+			 "degraded", f->degraded);
+}

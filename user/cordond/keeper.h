@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Shared by the files of the keeper. Root. */
+#ifndef CORDON_CORDOND_KEEPER_H
+#define CORDON_CORDOND_KEEPER_H
+
+#include <sys/epoll.h>
+
+#include "cordond/cordond.h"
+#include "cordond/wire.h"
+#include "enforce/enforce.h"
+#include "host/host.h"
+#include "identity/identity.h"
+#include "policy/policy.h"
+
+#define KEEPER_DIR ENFORCE_RUN_DIR "/cordond" /* root's: the accounts of fences */
+
+struct keeper;
+
+/* What epoll tells of. */
+struct keeper_source {
+	void (*ready)(struct keeper *keeper, struct keeper_source *source);
+};
+
+/* A fence that the keeper keeps. */
+struct kept {
+	struct keeper_source source; /* a gateway asks who the fence is */
+	struct enforce_fence *fence;
+	struct host_cgroup cgroup;
+	struct identity_owner *identity;
+	struct wire_fence how;
+	struct image *image; /* while it is made */
+	uint64_t id;
+	int account_fd; /* what the front has seen; survives both processes */
+	bool fresh;	/* made by this process */
+	bool started;	/* the front was told of its start */
+	bool shown;	/* the front has it */
+	bool again;	/* the front that comes is not the first to have it */
+	bool ending;
+	unsigned int ending_ticks;
+	uint32_t serial; /* of the request that ends it; 0: none */
+};
+
+struct keeper_front {
+	struct keeper_source source;	  /* messages */
+	struct keeper_source exit_source; /* its end */
+	pid_t pid;			  /* 0: there is none */
+	int pidfd, fd;
+	bool ready;
+	bool greeted;	     /* hello and configuration were taken */
+	unsigned int silent; /* ticks since a ping that is not answered; 0: none is under way */
+	unsigned int age;    /* ticks */
+};
+
+struct keeper {
+	const struct cordond_options *options;
+	struct host_report report;
+	struct enforce *enforce;
+	bool degraded;
+	char node[IDENTITY_NODE_MAX + 1];
+	uint64_t started_ns;
+	int lock_fd, listen_fd, signal_fd, timer_fd, epoll_fd;
+	struct keeper_source signal_source, timer_source;
+	struct keeper_front front;
+	unsigned int fronts;   /* started so far */
+	unsigned int pause;    /* ticks until the next is started */
+	unsigned int failures; /* fronts that ended young, one after the other */
+	unsigned int tick;
+	struct kept **kept;
+	size_t n_kept, room;
+	bool adopt_again, adopt_said; /* not all could be taken over */
+	bool stopping, ended;
+	bool reloading; /* systemd waits for READY */
+	int code;
+};
+
+/* keeper.c */
+int keeper_watch(struct keeper *keeper, int fd, struct keeper_source *source);
+/* To the front, if there is one that takes it; one that does not is ended. */
+int keeper_tell(struct keeper *keeper, enum wire_type type, uint32_t serial,
+		union wire_message *message, const int *fds);
+
+/* keeper_fence.c */
+/* Requests of the front, which were received whole; a message that makes no sense returns -EPROTO. */
+int keeper_attach(struct keeper *keeper, const struct wire_attach *request, int image_fd);
+int keeper_reload(struct keeper *keeper, const struct wire_reload *request, int image_fd);
+int keeper_detach(struct keeper *keeper, const struct wire_detach *request);
+int keeper_gap(struct keeper *keeper, const struct wire_gap *request);
+int keeper_remark(struct keeper *keeper, const struct wire_remark *request);
+int keeper_ended(struct keeper *keeper, uint64_t fence_id);
+
+/* Takes over what an earlier keeper left. */
+void keeper_adopt(struct keeper *keeper);
+/* Gives the front the next fence that it does not know. False when there is none, or it does not take it now. */
+bool keeper_show_next(struct keeper *keeper);
+/* A new front knows nothing. */
+void keeper_forget_shown(struct keeper *keeper);
+/* Some times a second: fences that broke, are empty, or whose end waits for a front that does not answer. */
+void keeper_fences_tick(struct keeper *keeper);
+/* Lets go of everything that is a process's; fences stay. */
+void keeper_fences_leave(struct keeper *keeper);
+
+#endif

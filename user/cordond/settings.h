@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cordond's configuration: YAML text to a struct. Read by the front; no privilege. */
+#ifndef CORDON_CORDOND_SETTINGS_H
+#define CORDON_CORDOND_SETTINGS_H
+
+#include "conf/read.h"
+
+#define SETTINGS_FOLLOWERS_MAX 64
+#define SETTINGS_CONNECTIONS_MAX 256
+#define SETTINGS_HISTORY_MAX (1024LL * 1024 * 1024)
+
+struct settings {
+	char *operators, *readers; /* groups */
+	long long followers, connections;
+	long long history; /* bytes of events that are kept for those who come later or are slow */
+};
+
+/*
+ * Reads text[0..length). 0 and *ret_settings (clear it), -EINVAL with faults filled, -ENOMEM. faults must be zeroed; clear it in
+ * every case.
+ */
+int settings_read(const char *text, size_t length, struct settings *ret_settings,
+		  struct conf_faults *faults);
+void settings_clear(struct settings *settings); /* takes a zeroed one */
+
+/* Prints the table of keys as a Markdown table. */
+void settings_print_keys(FILE *out);
+
+#endif
