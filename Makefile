@@ -188,7 +188,8 @@ $(O)/unit/%: tests/unit/%.c $(LIBS) $(GRANT_LIBS) $(ADMIN_LIBS) $(LEDGER_LIBS) $
 
 CHECKED := -std=gnu11 -D_GNU_SOURCE -DCORDON_VERSION='"$(VERSION)"' -Iinclude -Iuser -g -O1 -fno-sanitize-recover=undefined \
 	-Wno-gnu-variable-sized-type-not-at-end
-FUZZ_SRC := $(foreach p,util conf control event policy gwconf identity grant,$(call src,$(p))) user/admin/protocol.c user/cordond/protocol.c \
+FUZZ_SRC := $(foreach p,util conf chain control event policy gwconf identity grant,$(call src,$(p))) user/sink/config.c \
+	user/admin/protocol.c user/cordond/protocol.c \
 	user/gateway/head.c user/gateway/input.c user/ledger/codes.c
 $(O)/fuzz/%: tests/fuzz/%.c $(FUZZ_SRC) Makefile
 	$(call say,FUZZ,$@)
@@ -233,6 +234,12 @@ $(HELPERS): $(O)/tests/%: tests/%.c $(LIBS) Makefile
 	$(call say,TEST,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP -MF $@.d $(ALL_LDFLAGS) -o $@ $< $(LINK_LIBS) $(LDLIBS)
+
+# What an event costs the auditor.
+$(O)/tests/bench/sinks: tests/bench/sinks.c $(SINK_LIBS) $(LIBS) Makefile
+	$(call say,TEST,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP -MF $@.d $(ALL_LDFLAGS) -o $@ $< $(SINK_LIBS) $(LINK_LIBS) $(LDLIBS) $(SINK_LDLIBS)
 
 # The ledger's tests and programs: build/ledger/NAME from tests/ledger/NAME.c and store.c.
 LEDGER_WRAP_test_ledger := $(shell sed -n 's/^ \* wrap: //p' tests/ledger/test_ledger.c 2>/dev/null)

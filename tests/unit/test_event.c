@@ -1653,9 +1653,63 @@ static void test_schema_refuses(void **state)
 	}
 }
 
+/* Known forms of secrets (E-13), each with its neighbour that is none. */
+static void test_secrets(void **state)
+{
+	static const struct {
+		const char *text, *want;
+	} cases[] = {
+		{ "/x/Authorization: Bearer tok_123456", "/x/Authorization: Bearer [redacted]" },
+		{ "/x/bearer of news", "/x/bearer of news" },
+		{ "http://bob:hunter2@h/p", "http://bob:[redacted]@h/p" },
+		{ "http://bob@h:80/p", "http://bob@h:80/p" },
+		{ "http://h:80/p@q", "http://h:80/p@q" },
+		{ "/q?token=abc&x=1", "/q?token=[redacted]&x=1" },
+		{ "/q?API_KEY=abc", "/q?API_KEY=[redacted]" },
+		{ "{\"password\": \"abc\"}", "{\"password\": \"[redacted]\"}" },
+		{ "/q?tokens=5/a", "/q?tokens=5/a" },
+		{ "token=a&token=b", "token=[redacted]&token=[redacted]" },
+		{ "/w/AKIAABCDEFGHIJKLMNOP", "/w/[redacted]" },
+		{ "/w/AKIAabcdefghijklmnop", "/w/AKIAabcdefghijklmnop" },
+		{ "/w/ghp_abcdefghijklmnopqrstuvwxyz0123456789", "/w/ghp_[redacted]" },
+		{ "/w/sk-abcdefghijklmnopqrstuv", "/w/sk-[redacted]" },
+		{ "/w/task-abcdefghijklmnopqrstuv", "/w/task-abcdefghijklmnopqrstuv" },
+		{ "/w/eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.c2lnbmF0dXJl", "/w/[redacted]" },
+		{ "/w/eyJhbGciOiJIUzI1NiJ9", "/w/eyJhbGciOiJIUzI1NiJ9" },
+		{ "/usr/lib/x86_64-linux-gnu/libc.so.6", "/usr/lib/x86_64-linux-gnu/libc.so.6" },
+		{ "token=", "token=" },
+		{ "Bearer ", "Bearer " },
+	};
+	static char text[EVENT_LINE_MAX];
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct event_context whose = { .task = cases[i].text };
+		static struct event made_event;
+		json_t *made;
+		size_t n;
+
+		event_make(&made_event, CORDON_OP_START, NULL, NULL, 1, cases[i].text);
+		made_event.path = (struct event_bytes){ cases[i].text, strlen(cases[i].text) };
+		n = event_format_json(text, &whose, &made_event);
+		made = json_loadb(text, n, 0, NULL);
+		assert_non_null(made);
+		assert_string_equal(json_string_value(json_object_get(made, "detail")),
+				    cases[i].want);
+		assert_string_equal(
+			json_string_value(json_object_get(json_object_get(made, "fence"), "task")),
+			cases[i].want);
+		assert_string_equal(
+			json_string_value(json_object_get(json_object_get(made, "file"), "path")),
+			cases[i].want);
+		json_decref(made);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_secrets),
 		cmocka_unit_test(test_golden_file),
 		cmocka_unit_test(test_golden_net),
 		cmocka_unit_test(test_paths),

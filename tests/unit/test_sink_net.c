@@ -560,6 +560,7 @@ static rd_kafka_t *consumer_new(const char *brokers, const char *topic)
 
 	rd_kafka_conf_set_log_cb(conf, log_drop);
 	rd_kafka_conf_set(conf, "bootstrap.servers", brokers, why, sizeof(why));
+	rd_kafka_conf_set(conf, "reconnect.backoff.max.ms", "200", why, sizeof(why));
 	rd_kafka_conf_set(conf, "group.id", "test", why, sizeof(why));
 	rd_kafka_conf_set(conf, "auto.offset.reset", "earliest", why, sizeof(why));
 	consumer = rd_kafka_new(RD_KAFKA_CONSUMER, conf, why, sizeof(why));
@@ -611,7 +612,9 @@ static void test_kafka(void **state)
 	cluster = rd_kafka_mock_cluster_new(host, 2);
 	assert_non_null(cluster);
 	assert_int_equal(rd_kafka_mock_topic_create(cluster, "cordon", 4, 2), 0);
-	snprintf(more, sizeof(more), "type: kafka, brokers: '%s', topic: cordon",
+	snprintf(more, sizeof(more),
+		 "type: kafka, brokers: '%s', topic: cordon, settings: {reconnect.backoff.max.ms: "
+		 "'200'}",
 		 rd_kafka_mock_cluster_bootstraps(cluster));
 	sinks = open_one(more);
 	consumer = consumer_new(rd_kafka_mock_cluster_bootstraps(cluster), "cordon");

@@ -22,14 +22,42 @@ void event_buffer_printf(struct event_buffer *b, const char *format, ...)
 		event_buffer_put(b, text, (size_t)n);
 }
 
+/* "00" to "99". */
+static const char pairs[] =
+	"00010203040506070809101112131415161718192021222324252627282930313233343536373839"
+	"40414243444546474849505152535455565758596061626364656667686970717273747576777879"
+	"8081828384858687888990919293949596979899";
+
 void event_buffer_uint(struct event_buffer *b, uint64_t n, unsigned int width)
 {
 	char digits[20];
 	size_t i = sizeof(digits);
 
+	while (n >= 100) {
+		i -= 2;
+		memcpy(digits + i, pairs + 2 * (n % 100), 2);
+		n /= 100;
+	}
+	if (n >= 10) {
+		i -= 2;
+		memcpy(digits + i, pairs + 2 * n, 2);
+	} else {
+		digits[--i] = (char)('0' + n);
+	}
+	while (sizeof(digits) - i < width && i)
+		digits[--i] = '0';
+	event_buffer_put(b, digits + i, sizeof(digits) - i);
+}
+
+void event_buffer_hex(struct event_buffer *b, uint64_t n, unsigned int width)
+{
+	static const char hex[] = "0123456789abcdef";
+	char digits[16];
+	size_t i = sizeof(digits);
+
 	do {
-		digits[--i] = (char)('0' + n % 10);
-		n /= 10;
+		digits[--i] = hex[n & 15];
+		n >>= 4;
 	} while (n);
 	while (sizeof(digits) - i < width && i)
 		digits[--i] = '0';
@@ -96,16 +124,19 @@ static bool code_is_unsafe(uint32_t code)
 
 /* --- escaping ------------------------------------------------------------------------------ */
 
-static bool byte_is_plain(unsigned char c)
-{
-	return c >= 0x20 && c < 0x7f && c != '"' && c != '\\';
-}
+/* 1: stands for itself in text and in a JSON string. */
+static const unsigned char plain[256] = {
+	[' '] = 1,
+	['!'] = 1,
+	['#' ... '['] = 1,
+	[']' ... '~'] = 1,
+};
 
 static size_t plain_run(const char *p, size_t n)
 {
 	size_t i = 0;
 
-	while (i < n && byte_is_plain((unsigned char)p[i]))
+	while (i < n && plain[(unsigned char)p[i]])
 		i++;
 	return i;
 }

@@ -43,6 +43,9 @@ void event_buffer_printf(struct event_buffer *b, const char *format, ...)
 /* Decimal, without the cost of printf; width pads with zeros from the left. */
 void event_buffer_uint(struct event_buffer *b, uint64_t n, unsigned int width);
 
+/* The same in hexadecimal. */
+void event_buffer_hex(struct event_buffer *b, uint64_t n, unsigned int width);
+
 /*
  * Bytes that need not be UTF-8 as the inside of a JSON string. What is not UTF-8, and what could
  * act on a terminal or reorder text, becomes \xNN, byte by byte; a backslash is doubled; so the

@@ -13,6 +13,7 @@
 #include <sys/socket.h>
 
 #include "event/buffer.h"
+#include "event/redact.h"
 #include "event/symbols.h"
 #include "event/time.h"
 
@@ -32,7 +33,8 @@ struct writer {
 	enum group group; /* that is open */
 	bool comma;	  /* something stands in it */
 	const char *key;  /* the key that is to be written, as "\"key\":" */
-	enum need need;	  /* of that key */
+	size_t n_key;
+	enum need need; /* of that key */
 };
 
 /* --- structure ----------------------------------------------------------------------------- */
@@ -84,11 +86,13 @@ static void group_change(struct writer *w, enum group group)
 }
 
 /* Can the key be in this event? If so its object is open afterwards. */
-static bool key_begin(struct writer *w, enum group group, const char *key, enum need need)
+static inline bool key_begin(struct writer *w, enum group group, const char *key, size_t n_key,
+			     enum need need)
 {
 	if (!group_applies(w->event, group))
 		return false;
 	w->key = key;
+	w->n_key = n_key;
 	w->need = need;
 	if (w->group != group)
 		group_change(w, group);
@@ -98,7 +102,7 @@ static bool key_begin(struct writer *w, enum group group, const char *key, enum 
 static void key_put(struct writer *w)
 {
 	comma_put(w);
-	event_buffer_puts(&w->b, w->key);
+	event_buffer_put(&w->b, w->key, w->n_key);
 }
 
 /* A key without a value: null where it must be there. */
@@ -144,12 +148,20 @@ static void put_SCHEMA(struct writer *w, const char *value)
 
 static void put_BYTES(struct writer *w, struct event_bytes value)
 {
+	size_t at, length;
+
 	if (!value.p) {
 		absent_put(w);
 		return;
 	}
 	key_put(w);
 	quote(w);
+	while (event_redact_find(value.p, value.n, &at, &length)) {
+		event_escape_json(&w->b, value.p, at);
+		event_buffer_puts(&w->b, EVENT_REDACTED);
+		value.p += at + length;
+		value.n -= at + length;
+	}
 	event_escape_json(&w->b, value.p, value.n);
 	quote(w);
 }
@@ -192,9 +204,10 @@ static void put_COLD_START(struct writer *w, int64_t value)
 
 static void put_HEX64(struct writer *w, uint64_t value)
 {
-	char text[EVENT_FENCE_ID_SIZE];
-
-	word_put(w, event_format_fence_id(value, text));
+	key_put(w);
+	quote(w);
+	event_buffer_hex(&w->b, value, EVENT_FENCE_ID_SIZE - 1);
+	quote(w);
 }
 
 static void put_DEC64(struct writer *w, uint64_t value)
@@ -268,7 +281,11 @@ static void exec_id_put(struct writer *w, uint64_t start_ns, uint32_t seq)
 		return;
 	}
 	key_put(w);
-	event_buffer_printf(&w->b, "\"%llx-%u\"", (unsigned long long)start_ns, seq);
+	quote(w);
+	event_buffer_hex(&w->b, start_ns, 1);
+	event_buffer_putc(&w->b, '-');
+	event_buffer_uint(&w->b, seq, 1);
+	quote(w);
 }
 
 static void put_EXEC_ID(struct writer *w, uint64_t value)
@@ -482,8 +499,9 @@ static void keys_put(struct writer *w, const struct event_context *context)
 	const struct event *event = w->event;
 	const struct cordon_event *raw = &event->raw;
 
-#define CORDON_X(group, key, kind, source, need, doc)                  \
-	if (key_begin(w, GROUP_##group, "\"" #key "\":", NEED_##need)) \
+#define CORDON_X(group, key, kind, source, need, doc)                                 \
+	if (key_begin(w, GROUP_##group, "\"" #key "\":", sizeof("\"" #key "\":") - 1, \
+		      NEED_##need))                                                   \
 		put_##kind(w, source);
 	CORDON_EVENT_KEYS(CORDON_X)
 #undef CORDON_X

@@ -329,5 +329,7 @@ void event_symbol_file_flags(struct event_buffer *b, unsigned int op, unsigned i
 
 void event_symbol_device(struct event_buffer *b, unsigned int dev)
 {
-	event_buffer_printf(b, "%u:%u", dev >> 20, dev & 0xfffff);
+	event_buffer_uint(b, dev >> 20, 1);
+	event_buffer_putc(b, ':');
+	event_buffer_uint(b, dev & 0xfffff, 1);
 }
