@@ -124,9 +124,9 @@ $(O)/cordon: $(call obj,cordon) $(CORDOND_WORDS) $(LIBS) $(ADMIN_LIBS)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $(call obj,cordon) $(CORDOND_WORDS) $(ADMIN_LIBS) $(LINK_LIBS) $(LDLIBS)
 
-$(O)/cordond: $(call obj,cordond) $(LIBS)
+$(O)/cordond: $(call obj,cordond) $(SINK_LIBS) $(LIBS)
 	$(call say,LD,$@)
-	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $(call obj,cordond) $(LINK_LIBS) $(LDLIBS)
+	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $(call obj,cordond) $(SINK_LIBS) $(LINK_LIBS) $(LDLIBS) $(SINK_LDLIBS)
 
 $(O)/cordond.8: $(O)/cordond
 	$(call say,MAN,$@)
@@ -165,7 +165,8 @@ $(O)/cordon.1: $(O)/cordon
 
 UNIT_WRAP_test_policy := $(shell sed -n 's/^ \* wrap: //p' tests/unit/test_policy.c 2>/dev/null)
 
-UNIT_LIBS_test_cordond := $(filter-out $(CORDOND_WORDS) $(O)/user/cordond/main.o,$(call obj,cordond))
+UNIT_LIBS_test_cordond := $(filter-out $(CORDOND_WORDS) $(O)/user/cordond/main.o,$(call obj,cordond)) $(SINK_LIBS)
+UNIT_LDLIBS_test_cordond := $(SINK_LDLIBS)
 UNIT_LIBS_test_head := $(O)/user/gateway/head.o
 UNIT_LIBS_test_grant := $(GRANT_LIBS) -lcrypto
 UNIT_LIBS_test_sink := $(SINK_LIBS)
@@ -299,6 +300,14 @@ races: deps ## races of paths, identity and network, RACES_TRIES (100,000) each,
 	$(Q)$(MAKE) --no-print-directory $(JOBS) all $(GUEST) $(RACE)
 	$(Q)rc=0; for k in $(RACES_KERNELS); do for t in "race/run --tries" attack/races; do \
 		tests/vm/run -k $$k --timeout 3000 -- tests/$$t $(RACES_TRIES) || rc=1; done; done; exit $$rc
+
+KILLS_KERNEL ?= 6.12
+KILLS_ROUNDS ?= 500
+
+.PHONY: kills
+kills: deps ## KILLS_ROUNDS (500) deaths of cordond while attackers loop inside 20 fences, on KILLS_KERNEL (6.12)
+	$(Q)$(MAKE) --no-print-directory $(JOBS) all
+	$(Q)tests/vm/run -k $(KILLS_KERNEL) --timeout 14400 -- tests/daemon/kill $(KILLS_ROUNDS)
 
 .PHONY: mutate
 mutate: deps ## removes lines of enforcement, one by one, and sees that a test notices; an hour: tests/mutate/run

@@ -16,7 +16,7 @@
 #include "conf/file.h"
 #include "cordond/jail.h"
 
-enum { POLL_MS = 20, TICK_MS = 1000, EVENTS = 64, MESSAGES_A_TURN = 256 };
+enum { POLL_MS = 20, TICK_MS = 1000, EVENTS = 64, MESSAGES_A_TURN = 256, SINKS_MS = 3000 };
 
 static uint64_t clock_ns(clockid_t clock)
 {
@@ -115,12 +115,32 @@ int front_check(const char *path)
 	return err == -EINVAL ? EXIT_POLICY : err ? EXIT_FOUND : EXIT_OK;
 }
 
+/* Sinks that cannot be had leave those that there are. */
+static int sinks_use(struct front *front, const struct settings *settings)
+{
+	struct error error = { "" };
+	int err = 0;
+
+	if (front->sinks)
+		err = sinks_reload(front->sinks, &settings->sinks, SINKS_MS, &error);
+	else if (settings->sinks.n)
+		err = sinks_open(&settings->sinks, front->node, &front->sinks, &error);
+	if (err)
+		cordond_say("%s", error.text);
+	return err;
+}
+
 static void on_config(struct front *front, int fd)
 {
 	struct settings settings = { .operators = NULL };
 	union wire_message m = { .head = { 0 } };
 	int err = settings_load(fd, "configuration", &settings);
 
+	if (!err) {
+		err = sinks_use(front, &settings);
+		if (err)
+			settings_clear(&settings);
+	}
 	if (err && !front->configured) {
 		front_end(front, err == -EINVAL ? EXIT_POLICY : EXIT_FOUND);
 		return;
@@ -263,6 +283,8 @@ static void front_run(struct front *front)
 	front_fences_read(front);
 	if (front->history)
 		front_clients_pump(front);
+	if (front->sinks && sinks_close(front->sinks, SINKS_MS))
+		cordond_say("some events were not written by sinks before the end");
 }
 
 int front_main(void)

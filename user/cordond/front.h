@@ -94,6 +94,7 @@ struct front {
 	struct client *clients;
 	size_t n_clients, n_readers;
 	struct history *history;
+	struct sinks *sinks; /* NULL until configured */
 	uint64_t n_events, n_lost, n_lagged;
 	uint32_t serial;
 	struct event *event; /* room for one, and for its line */

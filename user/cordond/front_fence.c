@@ -124,6 +124,8 @@ static void event_give(struct front *front, struct watched *f, const struct even
 	front->n_events++;
 	if (event->raw.op == CORDON_OP_GAP)
 		front->n_lost += event->raw.count;
+	if (front->sinks)
+		sinks_write(front->sinks, &f->context, event);
 	history_add(front->history, f->id, event->raw.seq, front->line, bytes);
 }
 

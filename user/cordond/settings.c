@@ -70,6 +70,12 @@ static const struct conf_key rows[] = {
 	  .expects = "a mapping",
 	  .sub = limits_rows,
 	  .doc = "how much is kept at a time" },
+	{ .name = "sinks",
+	  .read = sinks_read_config,
+	  .offset = offsetof(struct settings, sinks),
+	  .expects = "a list of sinks",
+	  .fallback = "none",
+	  .doc = "where events go: docs/sinks.md" },
 	CONF_KEYS_END,
 };
 
@@ -115,6 +121,7 @@ void settings_clear(struct settings *settings)
 {
 	free(settings->operators);
 	free(settings->readers);
+	sinks_config_clear(&settings->sinks);
 	memset(settings, 0, sizeof(*settings));
 }
 

@@ -4,6 +4,7 @@
 #define CORDON_CORDOND_SETTINGS_H
 
 #include "conf/read.h"
+#include "sink/sink.h"
 
 #define SETTINGS_FOLLOWERS_MAX 64
 #define SETTINGS_CONNECTIONS_MAX 256
@@ -12,6 +13,7 @@
 struct settings {
 	char *operators, *readers; /* groups */
 	long long followers, connections;
+	struct sinks_config sinks;
 	long long history; /* bytes of events that are kept for those who come later or are slow */
 };
 
