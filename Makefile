@@ -242,6 +242,25 @@ $(O)/tests/bench/sinks: tests/bench/sinks.c $(SINK_LIBS) $(LIBS) Makefile
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP -MF $@.d $(ALL_LDFLAGS) -o $@ $< $(SINK_LIBS) $(LINK_LIBS) $(LDLIBS) $(SINK_LDLIBS)
 
+# The same owner as it would be in another build: NEXT has one byte more of BPF object, REFUSED a program that no kernel
+# takes, DEAF one hook that never denies.
+OTHERS := next refused deaf
+OTHER_next = :
+OTHER_refused = sed -i '$$a SEC("lsm/file_open") int refused(void *ctx) { return *(int *)ctx == *(volatile int *)0; }' $(@D)/enforce.bpf.c;
+OTHER_deaf = sed '/FENCE_HOOK(file_path_mkdir/,/^{/s/^{/{\n\tif (ret != 12345)\n\t\treturn ret;/' bpf/file.bpf.h > $(@D)/file.bpf.h;
+$(O)/tests/keep/%/enforce.bpf.o: bpf/enforce.bpf.c $(wildcard bpf/*.h include/cordon/*.h) Makefile | toolchain
+	$(call say,BPF,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q){ cat $<; echo 'const volatile int cordon_$* SEC(".rodata.$*") = 1;'; } > $(@D)/enforce.bpf.c
+	$(Q)$(OTHER_$*)
+	$(Q)$(CLANG) -I$(@D) $(BPF_CFLAGS) -MMD -MP -c $(@D)/enforce.bpf.c -o $@
+	$(Q)$(BPFTOOL) gen skeleton $@ name cordon_enforce > $(@D)/enforce.skel.h
+
+$(OTHERS:%=$(O)/tests/keep/owner-%): $(O)/tests/keep/owner-%: $(O)/tests/keep/%/enforce.bpf.o $(O)/tests/keep/owner $(O)/cgroup_only.skel.h
+	$(call say,TEST,$@)
+	$(Q)$(CC) $(filter-out -I$(O),$(ALL_CFLAGS)) -I$(O)/tests/keep/$* -I$(O) -c user/enforce/object.c -o $(O)/tests/keep/$*/object.o
+	$(Q)$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) -o $@ tests/keep/owner.c $(O)/tests/keep/$*/object.o $(LINK_LIBS) $(LDLIBS)
+
 # The ledger's tests and programs: build/ledger/NAME from tests/ledger/NAME.c and store.c.
 LEDGER_WRAP_test_ledger := $(shell sed -n 's/^ \* wrap: //p' tests/ledger/test_ledger.c 2>/dev/null)
 LEDGER_TESTS := $(patsubst tests/ledger/%.c,$(O)/ledger/%,$(filter-out %/store.c,$(wildcard tests/ledger/*.c)))
@@ -308,6 +327,15 @@ KILLS_ROUNDS ?= 500
 kills: deps ## KILLS_ROUNDS (500) deaths of cordond while attackers loop inside 20 fences, on KILLS_KERNEL (6.12)
 	$(Q)$(MAKE) --no-print-directory $(JOBS) all
 	$(Q)tests/vm/run -k $(KILLS_KERNEL) --timeout 14400 -- tests/daemon/kill $(KILLS_ROUNDS)
+
+KEEP_KERNELS ?= 6.1 newest
+KEEP_ROUNDS ?= 50
+
+.PHONY: keep
+keep: deps ## owners of fences and upgrades, KEEP_ROUNDS (50) of each killed at random instants, on KEEP_KERNELS (6.1 newest)
+	$(Q)$(MAKE) --no-print-directory $(JOBS) all $(HELPERS) $(OTHERS:%=$(O)/tests/keep/owner-%)
+	$(Q)rc=0; for k in $(KEEP_KERNELS); do for t in "run --rounds" "upgrade --kills"; do \
+		tests/vm/run -k $$k --timeout 3000 -- tests/keep/$$t $(KEEP_ROUNDS) || rc=1; done; done; exit $$rc
 
 .PHONY: mutate
 mutate: deps ## removes lines of enforcement, one by one, and sees that a test notices; an hour: tests/mutate/run

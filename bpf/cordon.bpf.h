@@ -146,6 +146,12 @@ struct fctx {
 enum { TEST_FULL_TASKS = 1, TEST_FULL_SOCKETS = 2 };
 const volatile __u32 cordon_test_full SEC(".rodata.test") = 0;
 
+/*
+ * Which of two sets of programs this is, when one is brought into effect beside another (enforce_upgrade()): so a denial
+ * tells who denied. Set by the loader.
+ */
+const volatile __u32 cordon_set SEC(".rodata.set") = 0;
+
 static __always_inline bool test_full(__u32 kind)
 {
 	__u64 comm[2] = {};

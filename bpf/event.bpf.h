@@ -529,6 +529,8 @@ static __always_inline int settle_detail(const struct detail *d, __u64 what)
 	else if (policy->mode == CORDON_MODE_AUDIT && !decide_always(d->rule))
 		verdict = CORDON_VERDICT_WOULD_DENY;
 	__sync_fetch_and_add(allowed ? &state->allowed : &state->denied, 1);
+	if (!allowed)
+		__sync_fetch_and_add(&state->denied_by[cordon_set & 1], 1);
 	if (!d->silent && !report(slot, d, verdict, what >> WHAT_TYPE)) {
 		__sync_fetch_and_add(&state->seq, 1);
 		count_fault(state, CORDON_FAULT_REPORT);

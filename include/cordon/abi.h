@@ -223,9 +223,10 @@ struct cordon_state {
 	__u64 denied;
 	__u64 allowed; /* reported ones */
 	__u64 faults[CORDON_FAULT_COUNT];
-	__u64 output; /* bytes; only with limits.output */
-	__u64 upload; /* bytes, also denied ones; only with limits.upload */
-	__u64 pad[16 - 6 - CORDON_FAULT_COUNT];
+	__u64 output;	    /* bytes; only with limits.output */
+	__u64 upload;	    /* bytes, also denied ones; only with limits.upload */
+	__u64 denied_by[2]; /* the same as denied, by the set of programs that counted (cordon_set) */
+	__u64 pad[16 - 8 - CORDON_FAULT_COUNT];
 };
 _Static_assert(sizeof(struct cordon_state) == 128, "mapped as an array");
 

@@ -17,6 +17,7 @@
  *   finish FILE          the same, with what is missing for good
  *   reader MS            events, read by a process without any capability     -> ok RECORDS FIRST LAST
  *   watch                -> ok 0|1
+ *   upgrade              brings this program's set into effect in place of another build's
  *   leave | end          of the fence
  *   open | loaded | close   of the node; `open` is done for whoever did neither
  *
@@ -328,6 +329,8 @@ static int command(const char *verb, const char *argument, char *answer, size_t 
 		return node_open(error);
 	if (!strcmp(verb, "loaded"))
 		return enforce_open_loaded(&enforce, error);
+	if (!strcmp(verb, "upgrade"))
+		return enforce_upgrade(&report, error);
 	if (!strcmp(verb, "close")) {
 		enforce_close(enforce);
 		enforce = NULL;

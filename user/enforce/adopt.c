@@ -93,7 +93,7 @@ static int cgroup_find(struct enforce_fence *fence, const char *path, struct err
 	fence->cgroup = fence->own_cgroup;
 	err = host_cgroup_open(path, fence->own_cgroup, &cause);
 	if (err == -ENOENT || (!err && fence->own_cgroup->id != fence->info.cgroup_id)) {
-		enforce_slot_free(fence->enforce, fence->slot);
+		enforce_slot_free(fence->enforce, fence->slot, NULL);
 		enforce_demand_drop(fence->enforce);
 		return error_set(error, ENOENT, "the cgroup of fence %016llx is gone: %s",
 				 (unsigned long long)fence->info.id, path);

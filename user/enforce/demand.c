@@ -26,15 +26,15 @@ static const struct {
 #undef CORDON_X
 };
 
-static int demand_attach(const char *program, bool must, struct error *error)
+static int demand_attach(const char *set, const char *program, bool must, struct error *error)
 {
 	_cleanup_close_ int prog_fd = -1, link_fd = -1;
 	char path[256];
 
-	snprintf(path, sizeof(path), ENFORCE_PIN_DIR "/link_%s", program);
+	snprintf(path, sizeof(path), ENFORCE_PIN_DIR "/%slink_%s", set, program);
 	if (!access(path, F_OK))
 		return 0;
-	snprintf(path, sizeof(path), ENFORCE_PIN_DIR "/prog_%s", program);
+	snprintf(path, sizeof(path), ENFORCE_PIN_DIR "/%sprog_%s", set, program);
 	prog_fd = bpf_obj_get(path);
 	if (prog_fd < 0 && errno == ENOENT && must)
 		return error_set(error, ENOTSUP,
@@ -48,7 +48,7 @@ static int demand_attach(const char *program, bool must, struct error *error)
 	link_fd = bpf_raw_tracepoint_open(NULL, prog_fd);
 	if (link_fd < 0)
 		return error_set(error, errno, "cannot attach %s: %s", program, strerror(errno));
-	snprintf(path, sizeof(path), ENFORCE_PIN_DIR "/link_%s", program);
+	snprintf(path, sizeof(path), ENFORCE_PIN_DIR "/%slink_%s", set, program);
 	if (bpf_obj_pin(link_fd, path))
 		return error_set(error, errno, "cannot pin %s: %s", path, strerror(errno));
 	return 0;
@@ -70,16 +70,19 @@ int enforce_demand(unsigned int needs, struct error *error)
 
 	for (size_t i = 0; !err && i < ARRAY_SIZE(demands); i++)
 		if (demands[i].needs & needs)
-			err = demand_attach(demands[i].program, demands[i].must, error);
+			err = demand_attach("", demands[i].program, demands[i].must, error);
 	return err;
 }
 
 /* What the fences of this node need, all together. */
 static unsigned int node_needs(const struct enforce *enforce)
 {
+	const unsigned int all = ENFORCE_NEED_DESCRIPTORS | ENFORCE_NEED_EXEC |
+				 ENFORCE_NEED_OUTPUT | ENFORCE_NEED_UPLOAD;
 	unsigned int needs = 0;
 
-	for (uint32_t slot = 0; slot < enforce->meta.fences; slot++) {
+	/* With many fences the first ones have it all. */
+	for (uint32_t slot = 0; slot < enforce->meta.fences && needs != all; slot++) {
 		struct cordon_policy policy = { 0 };
 		struct cordon_fence fence;
 		uint32_t tag;
@@ -92,6 +95,21 @@ static unsigned int node_needs(const struct enforce *enforce)
 			needs |= enforce_needs(&fence, &policy);
 	}
 	return needs;
+}
+
+int enforce_demand_next(const struct enforce *enforce, unsigned int *ret_needs, struct error *error)
+{
+	char path[256];
+	int err = 0;
+
+	*ret_needs = node_needs(enforce);
+	for (size_t i = 0; !err && i < ARRAY_SIZE(demands); i++) {
+		snprintf(path, sizeof(path), ENFORCE_PIN_DIR "/link_%s", demands[i].program);
+		if (!access(path, F_OK))
+			err = demand_attach(ENFORCE_NEXT, demands[i].program, demands[i].must,
+					    error);
+	}
+	return err;
 }
 
 void enforce_demand_drop(const struct enforce *enforce)

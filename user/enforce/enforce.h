@@ -57,6 +57,18 @@ int enforce_keep(const struct host_report *report, bool degraded, uint32_t fence
 /* Drops the programs, or has the last of the *ret_alive fences that live drop them. Nothing loaded is no error. */
 int enforce_unload(unsigned int *ret_alive, struct error *error);
 
+/*
+ * Brings this program's set into effect in place of another build's that is loaded, while fences live: it is loaded and
+ * attached beside the old one on the same maps, must deny and report by itself what the self-test tries, takes the
+ * cgroup links over, and only then the old set is dropped. There is no instant without a whole set, and a process that is
+ * killed at any leaves what the next enforce_upgrade() or enforce_open() ends or undoes. Mode (degraded, fmod_ret) and room
+ * stay those of what is loaded. 0 also when there is nothing to do: this build is loaded, or none is.
+ *
+ * -errno: the old set enforces as before, and *error says what the new one lacks. -EPROTO: another ABI, fences cannot be
+ * carried over; the remedy is in *error.
+ */
+int enforce_upgrade(const struct host_report *report, struct error *error);
+
 /* How the programs are attached: "lsm", "fmod_ret" or "cgroup only". */
 const char *enforce_attach_type(const struct enforce *enforce);
 

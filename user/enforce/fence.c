@@ -14,7 +14,6 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
-#include <time.h>
 
 #include "enforce/internal.h"
 
@@ -33,41 +32,43 @@ static int map_set(struct enforce_fence *fence, enum enforce_map map, const void
 	return error_set(error, errno, "cannot write a BPF map: %s", strerror(errno));
 }
 
-/* The second from which ids of fences count, that of 2020: a mark holds 50 bits of them (bpf/identity.bpf.h). */
-#define FENCE_EPOCH 1577836800LL
-
-/* A free slot, and an id that no fence on this node ever had: the time in microseconds. */
+/*
+ * A slot and an id of its own. Which cgroups have a fence is known by name, and the free slots are behind the one that was
+ * taken last: neither takes longer the more fences there are.
+ */
 static int slot_take(struct enforce_fence *fence, struct error *error)
 {
-	struct timespec now;
-	bool have_slot = false;
+	struct enforce *enforce = fence->enforce;
+	struct cordon_fence other;
+	uint64_t id;
+	uint32_t slot;
+	int err;
 
-	clock_gettime(CLOCK_REALTIME, &now);
-	if (now.tv_sec > FENCE_EPOCH) /* not on a host whose clock was never set */
-		now.tv_sec -= FENCE_EPOCH;
-	fence->info.id = now.tv_sec * 1000000ULL + now.tv_nsec / 1000;
-	for (uint32_t slot = 0; slot < fence->enforce->meta.fences; slot++) {
-		struct cordon_fence other;
-
-		if (bpf_map_lookup_elem(fence->enforce->map[ENFORCE_MAP_fences], &slot, &other))
+	if ((enforce_run_of_cgroup(fence->info.cgroup_id, &id, &slot) &&
+	     !bpf_map_lookup_elem(enforce->map[ENFORCE_MAP_fences], &slot, &other) &&
+	     other.id == id) ||
+	    (!bpf_map_lookup_elem(enforce->map[ENFORCE_MAP_cgroups], &fence->info.cgroup_id,
+				  &slot) &&
+	     !bpf_map_lookup_elem(enforce->map[ENFORCE_MAP_fences], &slot, &other)))
+		return error_set(error, EEXIST, "the cgroup has a fence already (%llu)",
+				 (unsigned long long)other.id);
+	for (uint32_t i = 0; i < enforce->meta.fences; i++) {
+		fence->slot = (enforce->free_slot + i) % enforce->meta.fences;
+		if (bpf_map_lookup_elem(enforce->map[ENFORCE_MAP_fences], &fence->slot, &other))
 			return error_set(error, errno, "cannot read a BPF map: %s",
 					 strerror(errno));
-		if (other.id >= fence->info.id)
-			fence->info.id = other.id + 1;
-		if (other.id && other.cgroup_id == fence->info.cgroup_id)
-			return error_set(error, EEXIST, "the cgroup has a fence already (%llu)",
-					 (unsigned long long)other.id);
-		if (!other.id && !have_slot) {
-			fence->slot = slot;
-			have_slot = true;
-		}
+		if (other.id)
+			continue;
+		enforce->free_slot = fence->slot + 1;
+		err = enforce_run_id(&id, error);
+		if (!err)
+			fence->info.id = id;
+		return err;
 	}
-	return have_slot
-		       ? 0
-		       : error_set(error, ENOSPC,
-				   "all %u fences of this node are in use; end one, or end all and "
-				   "make more room: cordon load --fences N, up to %d",
-				   fence->enforce->meta.fences, CORDON_FENCES_MAX);
+	return error_set(error, ENOSPC,
+			 "all %u fences of this node are in use; end one, or end all and "
+			 "make more room: cordon load --fences N, up to %d",
+			 enforce->meta.fences, CORDON_FENCES_MAX);
 }
 
 static int ring_make(struct enforce_fence *fence, struct error *error)
@@ -109,9 +110,10 @@ static int cgroup_attach(struct enforce_fence *fence, struct error *error)
 static int fence_make_locked(struct enforce_fence *fence, struct error *error)
 {
 	uint32_t tag;
-	int err;
+	int err = enforce_refresh(fence->enforce, error);
 
-	err = slot_take(fence, error);
+	if (!err)
+		err = slot_take(fence, error);
 	if (err) {
 		fence->info.id = 0;
 		return err;
@@ -170,6 +172,7 @@ int enforce_fence_make(struct enforce *enforce, const struct enforce_fence_optio
 	fence->enforce = enforce;
 	fence->cgroup = options->cgroup;
 	fence->lock_fd = fence->ring_fd = -1;
+	fence->keys[0].known = fence->keys[1].known = true;
 	fence->info.cgroup_id = options->cgroup->id;
 	fence->info.cgroup_level = options->cgroup->level;
 	fence->info.attached = options->attached;
@@ -240,6 +243,10 @@ static int root_enter(struct enforce_fence *fence, const struct cordon_object *o
 	};
 	uint32_t others = 0;
 
+	int err = enforce_keys_note(&fence->keys[tag & 1], ENFORCE_KEY_ROOT, &key, error);
+
+	if (err)
+		return err;
 	bpf_map_lookup_elem(fence->enforce->map[ENFORCE_MAP_roots], &key, &others);
 	flags |= others;
 	return map_set(fence, ENFORCE_MAP_roots, &key, &flags, error);
@@ -294,7 +301,10 @@ static int nets_enter(struct enforce_fence *fence, const struct image *image,
 		};
 
 		memcpy(key.b, net->addr.b + (net->addr.v6 ? 0 : 12), net->addr.v6 ? 16 : 4);
-		err = map_set(fence, ENFORCE_MAP_nets, &key, &net->net, error);
+		err = enforce_keys_note(&fence->keys[policy->generation & 1], ENFORCE_KEY_NET, &key,
+					error);
+		if (!err)
+			err = map_set(fence, ENFORCE_MAP_nets, &key, &net->net, error);
 	}
 	return err;
 }
@@ -342,7 +352,7 @@ static int idle_clear(struct enforce_fence *fence, uint32_t tag, struct error *e
 		return 0;
 	err = map_set(fence, ENFORCE_MAP_rings, &fence->slot, &fence->ring_fd, error);
 	if (!err)
-		enforce_tag_free(fence->enforce, tag);
+		enforce_keys_clear(fence->enforce, &fence->keys[tag & 1], tag);
 	return err;
 }
 
@@ -527,6 +537,8 @@ void enforce_fence_leave(struct enforce_fence *fence)
 		close(fence->ring_fd);
 	if (fence->lock_fd >= 0)
 		close(fence->lock_fd);
+	for (int i = 0; i < 2; i++)
+		enforce_keys_drop(&fence->keys[i]);
 	if (fence->own_cgroup)
 		host_cgroup_close(fence->own_cgroup);
 	free(fence->own_cgroup);
@@ -548,7 +560,8 @@ void enforce_fence_end(struct enforce_fence *fence)
 			fence_unmark(fence);
 			fence_unmark(fence);
 		}
-		enforce_slot_free(fence->enforce, fence->slot);
+		enforce_slot_free(fence->enforce, fence->slot, fence->keys);
+		enforce_run_remove(&fence->info); /* also of one that was not made to its end */
 		enforce_demand_drop(fence->enforce);
 	}
 	close(TAKE_FD(lock));

@@ -10,6 +10,7 @@
 /* The maps that user space opens by their pins. */
 #define ENFORCE_MAPS(M) \
 	M(tasks)        \
+	M(socks)        \
 	M(fences) M(policies) M(state) M(cgroups) M(roots) M(nets) M(rings) M(peer_keys) M(peers)
 
 #define ENFORCE_X(name) ENFORCE_MAP_##name,
@@ -28,19 +29,36 @@ struct enforce_meta {
 	uint32_t fmod_ret;
 	uint32_t fences; /* that there is room for in the maps */
 	uint64_t build;	 /* digest of the object */
+	uint32_t set;	 /* 0 or 1: cordon_set */
+	uint32_t pad;
 };
+
+/* Below ENFORCE_PIN_DIR: the set that is brought into effect beside the one that is; see upgrade.c. */
+#define ENFORCE_NEXT "next/"
 
 struct enforce {
 	int map[ENFORCE_MAP_COUNT];
 	int prog[ENFORCE_PROG_COUNT];
 	struct enforce_meta meta;
+	uint32_t meta_id;	    /* of the map that holds it: another set, another map */
+	const char *set;	    /* where its programs are pinned: "", or ENFORCE_NEXT */
 	struct cordon_state *state; /* of each slot, mapped */
-	uint32_t found_slot;	    /* where the next search begins */
+	uint32_t found_slot;	    /* where the next search for a fence begins, */
+	uint32_t free_slot;	    /* and that for a free slot */
 	int users_fd;		    /* says that this process uses what is pinned; see node.c */
+};
+
+/* What one generation of a fence has in the maps that all share; see keys.c. */
+enum enforce_key_kind { ENFORCE_KEY_ROOT, ENFORCE_KEY_NET, ENFORCE_KEY_KINDS };
+struct enforce_keys {
+	bool known; /* these are all; false: there may be others, of another process */
+	void *keys[ENFORCE_KEY_KINDS];
+	size_t n[ENFORCE_KEY_KINDS], room[ENFORCE_KEY_KINDS];
 };
 
 struct enforce_fence {
 	struct enforce *enforce;
+	struct enforce_keys keys[2]; /* by the parity of the generation */
 	const struct host_cgroup *cgroup;
 	struct cordon_fence info;
 	struct cordon_policy policy;
@@ -55,7 +73,9 @@ struct enforce_fence {
 };
 
 /* load.c: loads, attaches and pins everything, in a child process. Removes what it pinned when it fails. */
-int enforce_load(const struct enforce_meta *meta, struct error *error);
+/* beside: the set whose maps the new one shares; it is pinned in ENFORCE_NEXT then. */
+int enforce_load(const struct enforce_meta *meta, const struct enforce *beside,
+		 struct error *error);
 const char *enforce_prog_name(enum enforce_prog prog);
 int enforce_prog_attach_type(enum enforce_prog prog); /* of the cgroup programs */
 
@@ -73,6 +93,9 @@ enum {
 };
 unsigned int enforce_needs(const struct cordon_fence *fence, const struct cordon_policy *policy);
 int enforce_demand(unsigned int needs, struct error *error);
+/* Attaches the programs of ENFORCE_NEXT that are attached of the set in effect; *ret_needs: what the node's fences need. */
+int enforce_demand_next(const struct enforce *enforce, unsigned int *ret_needs,
+			struct error *error);
 void enforce_demand_drop(const struct enforce *enforce);
 
 /* watch.c: -EXFULL when one of the fence's cgroup programs is not in effect. */
@@ -91,18 +114,50 @@ int enforce_btrfs(const int *fds, size_t n, struct cordon_object *objects,
  */
 int enforce_run_make(const struct enforce_fence *fence,
 		     struct error *error); /* locked, or -errno */
+/* A number that no fence of this host ever had. */
+int enforce_run_id(uint64_t *ret_id, struct error *error);
+/* The fence that has the cgroup, if it stands in that slot still; false: none, or one of another cordon's making. */
+bool enforce_run_of_cgroup(uint64_t cgroup_id, uint64_t *ret_fence_id, uint32_t *ret_slot);
 /* Opens fence-ID and locks it: -EBUSY when its owner lives, -ENOENT. The path of the cgroup goes to ret_cgroup. */
 int enforce_run_take(uint64_t fence_id, char *ret_cgroup, size_t size);
 bool enforce_run_kept(uint64_t fence_id);
 int enforce_run_keep(uint64_t fence_id, const void *record, size_t size, struct error *error);
 int enforce_run_record(uint64_t fence_id, void **ret_record, size_t *ret_size, struct error *error);
-void enforce_run_remove(uint64_t fence_id);
+void enforce_run_remove(const struct cordon_fence *fence);
+
+/*
+ * upgrade.c, with the lock held: ends or undoes what an enforce_upgrade() that was killed left. To be called before anything
+ * else is done with the pins: enforce_lock() does.
+ */
+void enforce_upgrade_recover(void);
+
+/* selftest.c: the self-test by a set that is not in effect yet; only what that denies counts. needs: see demand.c. */
+int enforce_selftest_set(struct enforce_fence *fence, unsigned int needs, struct error *error);
 
 /* node.c */
+struct enforce *enforce_new(void); /* or NULL; closed by enforce_drop() */
+int enforce_open_set(struct enforce *enforce,
+		     const char *set);	    /* what is pinned; -ENOENT: no set is */
+void enforce_drop(struct enforce *enforce); /* closes, nothing else; takes NULL */
+uint64_t enforce_build(void);
+void enforce_pins_remove(const char *dir, bool later);
+void enforce_links_release(const int *fds, size_t n);
+/* The programs of the set in effect, when it has changed since it was opened. With the lock held. */
+int enforce_refresh(struct enforce *enforce, struct error *error);
+/* While this process holds the lock, its enforce_lock() gives this one again. -1: no more. */
+void enforce_lock_hold(int fd);
+/* In a child that was forked meanwhile: who holds the lock shall not outlive its owner there. */
+void enforce_lock_forget(void);
 int enforce_lock(struct error *error); /* a descriptor that holds the node's lock, or -errno */
-void enforce_slot_free(struct enforce *enforce, uint32_t slot); /* with the lock held */
-void enforce_tag_free(struct enforce *enforce,
-		      uint32_t tag); /* roots and prefixes of one generation */
+/* With the lock held. keys: of both generations, if this process knows them. */
+void enforce_slot_free(struct enforce *enforce, uint32_t slot, struct enforce_keys keys[2]);
+
+/* keys.c: takes note of a key before it is entered; deletes what one generation, or a slot, has; forgets. */
+int enforce_keys_note(struct enforce_keys *keys, enum enforce_key_kind kind, const void *key,
+		      struct error *error);
+void enforce_keys_clear(struct enforce *enforce, struct enforce_keys *keys, uint32_t tag);
+void enforce_keys_clear_slot(struct enforce *enforce, struct enforce_keys keys[2], uint32_t slot);
+void enforce_keys_drop(struct enforce_keys *keys);
 
 /* peer.c: a new key for the fence's marks, in its slot; and none. */
 int enforce_peer_set(struct enforce_fence *fence, struct error *error);
@@ -112,7 +167,7 @@ void enforce_peer_clear(struct enforce *enforce, uint32_t slot);
 int enforce_resolve(struct enforce *enforce, const int *fds, size_t n,
 		    struct cordon_object *objects, struct error *error);
 int enforce_iterate(int prog_fd, struct error *error); /* runs an iterator program to its end */
-/* The same, and fn for each record of `size` bytes that it writes; own_files: only this process's descriptors. */
+/* The same, and fn for each record of `size` bytes that it writes; own_files: only this thread's descriptors. */
 int enforce_iterate_records(int prog_fd, bool own_files, void *record, size_t size,
 			    void (*fn)(void *context), void *context, struct error *error);
 

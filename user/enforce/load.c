@@ -204,11 +204,12 @@ static int choose(struct object *object, const struct enforce_meta *meta, struct
 
 /* --- loading, by several threads ---------------------------------------------------------------------------- */
 
+/* Where this process pins; set before there are threads. */
+static const char *pin_dir = ENFORCE_PIN_DIR "/";
+
 static int pin_path(char *path, size_t size, const char *kind, const char *name)
 {
-	return snprintf(path, size, "%s/%s%s", ENFORCE_PIN_DIR, kind, name) < (int)size
-		       ? 0
-		       : -ENAMETOOLONG;
+	return snprintf(path, size, "%s%s%s", pin_dir, kind, name) < (int)size ? 0 : -ENAMETOOLONG;
 }
 
 static int pin_fd(int fd, const char *kind, const char *name, struct error *error)
@@ -319,17 +320,27 @@ static int load_all(const struct object *object, struct error *error)
 
 /* --- the whole ---------------------------------------------------------------------------------------------- */
 
+static const char *const map_names[] = {
+#define ENFORCE_X(name) "cordon_" #name,
+	ENFORCE_MAPS(ENFORCE_X)
+#undef ENFORCE_X
+};
+
 static int pin_maps(const struct object *object, struct error *error)
 {
-	static const char *const maps[] = {
-#define ENFORCE_X(name) "cordon_" #name,
-		ENFORCE_MAPS(ENFORCE_X)
-#undef ENFORCE_X
-	};
 	int err = 0;
 
-	for (size_t i = 0; !err && i < ARRAY_SIZE(maps); i++)
-		err = pin_fd(object_map_fd(object, maps[i]), "", maps[i], error);
+	for (size_t i = 0; !err && i < ARRAY_SIZE(map_names); i++)
+		err = pin_fd(object_map_fd(object, map_names[i]), "", map_names[i], error);
+	return err;
+}
+
+static int reuse_maps(struct object *object, const struct enforce *beside, struct error *error)
+{
+	int err = 0;
+
+	for (size_t i = 0; !err && i < ARRAY_SIZE(map_names); i++)
+		err = object_reuse(object, map_names[i], beside->map[i], error);
 	return err;
 }
 
@@ -346,16 +357,23 @@ static int pin_meta(const struct enforce_meta *meta, struct error *error)
 	return pin_fd(fd, "", "cordon_meta", error);
 }
 
-static int load_here(const struct enforce_meta *meta, struct error *error)
+static int load_here(const struct enforce_meta *meta, const struct enforce *beside,
+		     struct error *error)
 {
 	struct object object;
 	int err = object_open(meta->degraded, &object, error);
 
+	if (beside)
+		pin_dir = ENFORCE_PIN_DIR "/" ENFORCE_NEXT;
 	if (!err)
 		err = choose(&object, meta, error);
 	if (!err)
-		err = object_prepare(&object, meta->fences, error);
+		err = object_number(&object, meta->set, error);
+	if (!err && beside)
+		err = reuse_maps(&object, beside, error);
 	if (!err)
+		err = object_prepare(&object, meta->fences, error);
+	if (!err && !beside)
 		err = pin_maps(&object, error);
 	if (!err)
 		err = load_all(&object, error);
@@ -365,7 +383,7 @@ static int load_here(const struct enforce_meta *meta, struct error *error)
 	return err;
 }
 
-int enforce_load(const struct enforce_meta *meta, struct error *error)
+int enforce_load(const struct enforce_meta *meta, const struct enforce *beside, struct error *error)
 {
 	struct error child_error = { "" };
 	int fds[2], status, n;
@@ -380,7 +398,7 @@ int enforce_load(const struct enforce_meta *meta, struct error *error)
 		return error_set(error, errno, "fork: %s", strerror(errno));
 	}
 	if (!pid) {
-		int err = load_here(meta, &child_error);
+		int err = load_here(meta, beside, &child_error);
 
 		if (err)
 			(void)!write(fds[1], child_error.text, strlen(child_error.text));

@@ -24,10 +24,28 @@ enum { PINS_MAX = 512 }; /* links in one directory whose release may be left to 
 /* The map cordon_meta once more: while this pin is there, what is loaded outlives the last fence. */
 #define KEPT_PIN ENFORCE_PIN_DIR "/kept"
 
+/* See enforce_lock_hold(). */
+static int held_fd = -1;
+
+void enforce_lock_hold(int fd)
+{
+	held_fd = fd;
+}
+
+void enforce_lock_forget(void)
+{
+	if (held_fd >= 0)
+		close(TAKE_FD(held_fd));
+}
+
 int enforce_lock(struct error *error)
 {
 	int fd;
 
+	if (held_fd >= 0) {
+		fd = fcntl(held_fd, F_DUPFD_CLOEXEC, 0);
+		return fd < 0 ? error_set(error, errno, "dup: %s", strerror(errno)) : fd;
+	}
 	if (mkdir(ENFORCE_RUN_DIR, 0700) && errno != EEXIST)
 		return error_set(error, errno, "cannot make " ENFORCE_RUN_DIR ": %s",
 				 strerror(errno));
@@ -42,6 +60,7 @@ int enforce_lock(struct error *error)
 			close(fd);
 			return -EIO;
 		}
+	enforce_upgrade_recover();
 	return fd;
 }
 
@@ -78,7 +97,7 @@ static bool users_leave(int fd)
  * that: a process of its own inherits these descriptors, and nothing else, and ends. Where it cannot be made, they are
  * closed here.
  */
-static void links_release(const int *fds, size_t n)
+void enforce_links_release(const int *fds, size_t n)
 {
 	pid_t pid = n ? fork() : -1;
 
@@ -112,7 +131,7 @@ static void links_release(const int *fds, size_t n)
  * Unlinks everything in a directory of bpffs, not below it, and the directory. later: what was attached may stay so for
  * some seconds.
  */
-static void pins_remove(const char *dir, bool later)
+void enforce_pins_remove(const char *dir, bool later)
 {
 	int links[PINS_MAX] = { 0 };
 	DIR *d = opendir(dir);
@@ -135,45 +154,77 @@ static void pins_remove(const char *dir, bool later)
 	}
 	closedir(d);
 	rmdir(dir);
-	links_release(links, n);
+	enforce_links_release(links, n);
 }
 
-static int pin_open(const char *kind, const char *name)
+/* set: where programs are pinned, or "" for what is pinned once. */
+static int pin_open(const char *set, const char *kind, const char *name)
 {
 	char path[256];
 	int fd;
 
-	snprintf(path, sizeof(path), ENFORCE_PIN_DIR "/%s%s", kind, name);
+	snprintf(path, sizeof(path), ENFORCE_PIN_DIR "/%s%s%s", set, kind, name);
 	fd = bpf_obj_get(path);
 	return fd < 0 ? -errno : fd;
 }
 
-/* Opens what is pinned. -ENOENT when the set is not whole. */
-static int node_open_pins(struct enforce *enforce)
+/* What says what the pins are: of a record of another size only the version can be told. */
+static int meta_read(const char *set, struct enforce_meta *ret_meta, uint32_t *ret_id)
+{
+	_cleanup_close_ int fd = pin_open(set, "", "cordon_meta");
+	struct bpf_map_info info = { 0 };
+	uint32_t zero = 0, size = sizeof(info);
+	char value[256] = { 0 };
+
+	if (fd < 0 || bpf_obj_get_info_by_fd(fd, &info, &size) || info.value_size > sizeof(value) ||
+	    bpf_map_lookup_elem(fd, &zero, value))
+		return -ENOENT;
+	memcpy(ret_meta, value, sizeof(*ret_meta));
+	*ret_id = info.id;
+	if (info.value_size != sizeof(*ret_meta) && ret_meta->abi == CORDON_ABI_VERSION)
+		ret_meta->abi = 0;
+	return 0;
+}
+
+static int progs_open(struct enforce *enforce)
+{
+	for (int i = 0; i < ENFORCE_PROG_COUNT; i++) {
+		enforce->prog[i] = pin_open(enforce->set, "prog_", enforce_prog_name(i));
+		if (enforce->prog[i] < 0)
+			return -EXFULL;
+	}
+	return 0;
+}
+
+int enforce_open_set(struct enforce *enforce, const char *set)
 {
 	static const char *const maps[] = {
 #define ENFORCE_X(name) "cordon_" #name,
 		ENFORCE_MAPS(ENFORCE_X)
 #undef ENFORCE_X
 	};
-	_cleanup_close_ int meta_fd = pin_open("", "cordon_meta");
-	uint32_t zero = 0;
 
-	if (meta_fd < 0 || bpf_map_lookup_elem(meta_fd, &zero, &enforce->meta))
+	enforce->set = set;
+	if (meta_read(set, &enforce->meta, &enforce->meta_id))
 		return -ENOENT;
+	if (enforce->meta.abi != CORDON_ABI_VERSION)
+		return -EPROTO;
 	for (int i = 0; i < ENFORCE_MAP_COUNT; i++) {
-		enforce->map[i] = pin_open("", maps[i]);
+		enforce->map[i] = pin_open("", "", maps[i]);
 		if (enforce->map[i] < 0)
-			return -ENOENT;
-	}
-	for (int i = 0; i < ENFORCE_PROG_COUNT; i++) {
-		enforce->prog[i] = pin_open("prog_", enforce_prog_name(i));
-		if (enforce->prog[i] < 0)
-			return -ENOENT;
+			return -EXFULL;
 	}
 	enforce->state =
 		enforce_state_map(enforce->map[ENFORCE_MAP_state], enforce->meta.fences, NULL);
-	return enforce->state ? 0 : -errno;
+	return enforce->state ? progs_open(enforce) : -errno;
+}
+
+static void progs_close(struct enforce *enforce)
+{
+	for (int i = 0; i < ENFORCE_PROG_COUNT; i++)
+		if (enforce->prog[i] >= 0)
+			close(enforce->prog[i]);
+	memset(enforce->prog, 0xff, sizeof(enforce->prog));
 }
 
 static void node_close(struct enforce *enforce)
@@ -181,64 +232,60 @@ static void node_close(struct enforce *enforce)
 	for (int i = 0; i < ENFORCE_MAP_COUNT; i++)
 		if (enforce->map[i] >= 0)
 			close(enforce->map[i]);
-	for (int i = 0; i < ENFORCE_PROG_COUNT; i++)
-		if (enforce->prog[i] >= 0)
-			close(enforce->prog[i]);
+	progs_close(enforce);
 	enforce_state_unmap(enforce->state, enforce->meta.fences);
 	memset(enforce->map, 0xff, sizeof(enforce->map));
-	memset(enforce->prog, 0xff, sizeof(enforce->prog));
 	enforce->state = NULL;
 }
 
-/* Deletes the entries of a hash or trie whose tag, at `offset` in the key, is `wanted` behind `shift` bits. */
-static void entries_free(int map_fd, size_t key_size, size_t offset, unsigned int shift,
-			 uint32_t wanted)
+void enforce_drop(struct enforce *enforce)
 {
-	unsigned char key[64], next[64];
-	void *from = NULL;
-
-	while (!bpf_map_get_next_key(map_fd, from, next)) {
-		uint32_t tag;
-
-		memcpy(&tag, next + offset, sizeof(tag));
-		if (tag >> shift == wanted) {
-			bpf_map_delete_elem(map_fd, next);
-			continue; /* from the last key that stays */
-		}
-		memcpy(key, next, key_size);
-		from = key;
-	}
+	if (enforce)
+		node_close(enforce);
+	free(enforce);
 }
 
-void enforce_tag_free(struct enforce *enforce, uint32_t tag)
+int enforce_refresh(struct enforce *enforce, struct error *error)
 {
-	entries_free(enforce->map[ENFORCE_MAP_roots], sizeof(struct cordon_root_key),
-		     offsetof(struct cordon_root_key, tag), 0, tag);
-	entries_free(enforce->map[ENFORCE_MAP_nets], sizeof(struct cordon_net_key),
-		     offsetof(struct cordon_net_key, tag), 1, tag);
+	struct enforce_meta now;
+	uint32_t id;
+
+	if (meta_read(enforce->set, &now, &id))
+		return error_set(error, ENOENT, "the programs of this host were taken away");
+	if (id == enforce->meta_id)
+		return 0;
+	progs_close(enforce);
+	enforce->meta = now;
+	enforce->meta_id = id;
+	return progs_open(enforce)
+		       ? error_set(error, EXFULL, "a program is missing in " ENFORCE_PIN_DIR)
+		       : 0;
 }
 
-void enforce_slot_free(struct enforce *enforce, uint32_t slot)
+void enforce_slot_free(struct enforce *enforce, uint32_t slot, struct enforce_keys keys[2])
 {
+	uint32_t holder;
 	struct cordon_fence fence, none = { 0 };
 	struct cordon_policy no_policy = { 0 };
 	char path[128];
 
 	if (bpf_map_lookup_elem(enforce->map[ENFORCE_MAP_fences], &slot, &fence))
 		return;
-	bpf_map_delete_elem(enforce->map[ENFORCE_MAP_cgroups], &fence.cgroup_id);
+	/* Not another fence's, of the same cgroup. */
+	if (!bpf_map_lookup_elem(enforce->map[ENFORCE_MAP_cgroups], &fence.cgroup_id, &holder) &&
+	    holder == slot)
+		bpf_map_delete_elem(enforce->map[ENFORCE_MAP_cgroups], &fence.cgroup_id);
 	snprintf(path, sizeof(path), ENFORCE_PIN_DIR "/fence_%llu", (unsigned long long)fence.id);
-	pins_remove(path, false);
+	enforce_pins_remove(path, false);
 	bpf_map_update_elem(enforce->map[ENFORCE_MAP_fences], &slot, &none, BPF_ANY);
-	for (uint32_t tag = 2 * slot; tag < 2 * slot + 2; tag++) {
+	for (uint32_t tag = 2 * slot; tag < 2 * slot + 2; tag++)
 		bpf_map_update_elem(enforce->map[ENFORCE_MAP_policies], &tag, &no_policy, BPF_ANY);
-		enforce_tag_free(enforce, tag);
-	}
+	enforce_keys_clear_slot(enforce, keys, slot);
 	bpf_map_delete_elem(enforce->map[ENFORCE_MAP_rings], &slot);
 	enforce_peer_clear(enforce, slot);
 	memset(&enforce->state[slot], 0, sizeof(enforce->state[slot]));
 	if (fence.id)
-		enforce_run_remove(fence.id);
+		enforce_run_remove(&fence);
 }
 
 /* Is the fence's cgroup gone, or another of its name in its place? False when that cannot be told. */
@@ -286,7 +333,7 @@ static void reclaim_slot(struct enforce *enforce, uint32_t slot, const struct co
 	free_it = enforce_run_kept(fence->id) ? cgroup_gone(fence, path)
 					      : reclaim_cgroup(fence, path);
 	if (free_it)
-		enforce_slot_free(enforce, slot);
+		enforce_slot_free(enforce, slot, NULL);
 	if (fd >= 0)
 		close(fd);
 }
@@ -317,7 +364,7 @@ static bool node_kept(void)
 
 static int node_keep(struct error *error)
 {
-	_cleanup_close_ int meta_fd = pin_open("", "cordon_meta");
+	_cleanup_close_ int meta_fd = pin_open("", "", "cordon_meta");
 
 	if (meta_fd < 0 || (bpf_obj_pin(meta_fd, KEPT_PIN) && errno != EEXIST))
 		return error_set(error, errno, "cannot pin " KEPT_PIN ": %s", strerror(errno));
@@ -333,22 +380,23 @@ static int node_load(struct enforce *enforce, const struct enforce_meta *meta, s
 	if (!set.fences)
 		set.fences =
 			kept && enforce->meta.fences ? enforce->meta.fences : CORDON_FENCES_ROOM;
-	pins_remove(ENFORCE_PIN_DIR, true);
+	enforce_pins_remove(ENFORCE_PIN_DIR "/" ENFORCE_NEXT, true);
+	enforce_pins_remove(ENFORCE_PIN_DIR, true);
 	if (mkdir(ENFORCE_PIN_DIR, 0700))
 		return error_set(error, errno,
 				 "cannot make " ENFORCE_PIN_DIR
 				 ": %s; is bpffs mounted at /sys/fs/bpf?",
 				 strerror(errno));
-	err = enforce_load(&set, error);
+	err = enforce_load(&set, NULL, error);
 	if (!err) {
-		err = node_open_pins(enforce);
+		err = enforce_open_set(enforce, "");
 		if (err)
 			error_set(error, -err, "cannot open what was pinned: %s", strerror(-err));
 	}
 	if (!err && kept)
 		err = node_keep(error);
 	if (err)
-		pins_remove(ENFORCE_PIN_DIR, true);
+		enforce_pins_remove(ENFORCE_PIN_DIR, true);
 	return err;
 }
 
@@ -359,18 +407,48 @@ static bool meta_fits(const struct enforce_meta *have, const struct enforce_meta
 
 	if (!same.fences)
 		same.fences = have->fences;
+	same.set = have->set;
 	return !memcmp(have, &same, sizeof(same));
+}
+
+/* How many fences have links pinned here: what can be told of a set whose maps cannot be read. */
+static unsigned int fences_pinned(void)
+{
+	DIR *d = opendir(ENFORCE_PIN_DIR);
+	struct dirent *entry;
+	unsigned int n = 0;
+
+	while (d && (entry = readdir(d)))
+		n += !strncmp(entry->d_name, "fence_", 6);
+	if (d)
+		closedir(d);
+	return n;
+}
+
+/* Why what is pinned cannot be used, while fences live on it. */
+static int set_refuse(const struct enforce *enforce, int err, struct error *error)
+{
+	if (err == -EPROTO)
+		return error_set(error, EPROTO,
+				 "what is loaded lays its records out in another way (ABI %u, this "
+				 "is %d); end its fences with that cordon, or go on with it",
+				 enforce->meta.abi, CORDON_ABI_VERSION);
+	return error_set(error, -err,
+			 "something is missing in " ENFORCE_PIN_DIR
+			 ", and fences live; end them, then cordon unload");
 }
 
 /* With the lock held: what is pinned is used, replaced, or refused. */
 static int node_open_locked(struct enforce *enforce, const struct enforce_meta *want,
 			    struct error *error)
 {
+	int err = enforce_open_set(enforce, "");
 	unsigned int alive;
 
-	if (node_open_pins(enforce)) {
+	if (err) {
 		node_close(enforce);
-		return node_load(enforce, want, error);
+		return err != -ENOENT && fences_pinned() ? set_refuse(enforce, err, error)
+							 : node_load(enforce, want, error);
 	}
 	alive = node_reclaim(enforce);
 	if (meta_fits(&enforce->meta, want))
@@ -379,13 +457,14 @@ static int node_open_locked(struct enforce *enforce, const struct enforce_meta *
 		return error_set(
 			error, EBUSY,
 			"%u fence(s) of another build, mode or room of cordon live on this "
-			"host; end them, or use that cordon",
+			"host; end them, use that cordon, or bring this one into effect: cordon "
+			"load",
 			alive);
 	node_close(enforce);
 	return node_load(enforce, want, error);
 }
 
-static struct enforce *enforce_new(void)
+struct enforce *enforce_new(void)
 {
 	struct enforce *enforce = calloc(1, sizeof(*enforce));
 
@@ -394,15 +473,13 @@ static struct enforce *enforce_new(void)
 	memset(enforce->map, 0xff, sizeof(enforce->map));
 	memset(enforce->prog, 0xff, sizeof(enforce->prog));
 	enforce->users_fd = -1;
+	enforce->set = "";
 	return enforce;
 }
 
-static int abi_differs(const struct enforce_meta *have, struct error *error)
+uint64_t enforce_build(void)
 {
-	return error_set(error, EPROTO,
-			 "what is loaded lays its records out in another way (ABI %u, this is %d); "
-			 "end its fences with that cordon, or go on with it",
-			 have->abi, CORDON_ABI_VERSION);
+	return object_build();
 }
 
 /* With the lock held. */
@@ -427,8 +504,7 @@ static int enforce_open_locked(const struct host_report *report, bool degraded, 
 		err = enforce->users_fd < 0 ? enforce->users_fd : 0;
 	}
 	if (err) {
-		node_close(enforce);
-		free(enforce);
+		enforce_drop(enforce);
 		return err;
 	}
 	*ret_enforce = enforce;
@@ -447,24 +523,23 @@ int enforce_open_loaded(struct enforce **ret_enforce, struct error *error)
 {
 	_cleanup_close_ int lock = enforce_lock(error);
 	struct enforce *enforce;
-	int err = 0;
+	int err;
 
 	if (lock < 0)
 		return lock;
 	enforce = enforce_new();
 	if (!enforce)
 		return error_set(error, ENOMEM, "out of memory");
-	if (node_open_pins(enforce))
-		err = error_set(error, ENOENT, "no programs are loaded on this host");
-	else if (enforce->meta.abi != CORDON_ABI_VERSION)
-		err = abi_differs(&enforce->meta, error);
+	err = enforce_open_set(enforce, "");
+	if (err)
+		err = err == -ENOENT ? error_set(error, ENOENT, "no programs are loaded")
+				     : set_refuse(enforce, err, error);
 	if (!err) {
 		enforce->users_fd = users_join(error);
 		err = enforce->users_fd < 0 ? enforce->users_fd : 0;
 	}
 	if (err) {
-		node_close(enforce);
-		free(enforce);
+		enforce_drop(enforce);
 		return err;
 	}
 	node_reclaim(enforce);
@@ -472,8 +547,9 @@ int enforce_open_loaded(struct enforce **ret_enforce, struct error *error)
 	return 0;
 }
 
-int enforce_keep(const struct host_report *report, bool degraded, uint32_t fences,
-		 struct error *error)
+/* Opens what shall be kept, and keeps it. */
+static int keep_once(const struct host_report *report, bool degraded, uint32_t fences,
+		     struct error *error)
 {
 	_cleanup_close_ int lock = enforce_lock(error);
 	struct enforce *enforce = NULL;
@@ -486,9 +562,20 @@ int enforce_keep(const struct host_report *report, bool degraded, uint32_t fence
 		return err;
 	err = node_keep(error);
 	users_leave(enforce->users_fd);
-	node_close(enforce);
-	free(enforce);
+	enforce_drop(enforce);
 	return err;
+}
+
+int enforce_keep(const struct host_report *report, bool degraded, uint32_t fences,
+		 struct error *error)
+{
+	struct error busy = { "" };
+	int err = keep_once(report, degraded, fences, &busy);
+
+	if (err != -EBUSY)
+		return err ? error_set(error, -err, "%s", busy.text) : 0;
+	err = enforce_upgrade(report, error);
+	return err ? err : keep_once(report, degraded, fences, error);
 }
 
 int enforce_unload(unsigned int *ret_alive, struct error *error)
@@ -503,13 +590,13 @@ int enforce_unload(unsigned int *ret_alive, struct error *error)
 		return error_set(error, errno, "cannot remove " KEPT_PIN ": %s", strerror(errno));
 	memset(enforce.map, 0xff, sizeof(enforce.map));
 	memset(enforce.prog, 0xff, sizeof(enforce.prog));
-	*ret_alive = node_open_pins(&enforce) ? 0 : node_reclaim(&enforce);
+	*ret_alive = enforce_open_set(&enforce, "") ? fences_pinned() : node_reclaim(&enforce);
 	users_fd = open(ENFORCE_PIN_DIR, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (users_fd >= 0 && !users_leave(users_fd) && !*ret_alive)
 		*ret_alive = 1; /* of who begins */
 	node_close(&enforce);
 	if (!*ret_alive)
-		pins_remove(ENFORCE_PIN_DIR, true);
+		enforce_pins_remove(ENFORCE_PIN_DIR, true);
 	return 0;
 }
 
@@ -523,7 +610,7 @@ void enforce_close(struct enforce *enforce)
 	lock = enforce_lock(NULL);
 	last = users_leave(enforce->users_fd);
 	if (lock >= 0 && !node_reclaim(enforce) && !node_kept() && last)
-		pins_remove(ENFORCE_PIN_DIR, true);
+		enforce_pins_remove(ENFORCE_PIN_DIR, true);
 	else if (lock >= 0)
 		enforce_demand_drop(enforce);
 	node_close(enforce);

@@ -211,7 +211,11 @@ static int make_room(const struct object *object, uint32_t fences, struct error 
 	for (size_t i = 0; i < ARRAY_SIZE(maps); i++) {
 		struct bpf_map *map = bpf_object__find_map_by_name(object->bpf, maps[i]);
 		uint32_t places = map ? bpf_map__max_entries(map) / CORDON_FENCES_MAX : 0;
-		int err = places ? bpf_map__set_max_entries(map, places * fences) : -ENOENT;
+		int err;
+
+		if (map && bpf_map__fd(map) >= 0)
+			continue; /* object_reuse() */
+		err = places ? bpf_map__set_max_entries(map, places * fences) : -ENOENT;
 
 		if (err)
 			return error_set(error, -err, "cannot size the map %s: %s", maps[i],
@@ -248,6 +252,35 @@ static void test_limits(const struct object *object)
 		if (map && n && n < bpf_map__max_entries(map))
 			bpf_map__set_max_entries(map, n);
 	}
+}
+
+int object_number(struct object *object, uint32_t set, struct error *error)
+{
+	struct bpf_map *map = bpf_object__find_map_by_name(object->bpf, ".rodata.set");
+	size_t size = 0;
+	void *value = map ? (void *)bpf_map__initial_value(map, &size) : NULL;
+
+	if (!value || size != sizeof(set))
+		return error_set(error, EINVAL, "the BPF object has no cordon_set");
+	memcpy(value, &set, sizeof(set));
+	return 0;
+}
+
+int object_reuse(struct object *object, const char *name, int fd, struct error *error)
+{
+	struct bpf_map *map = bpf_object__find_map_by_name(object->bpf, name);
+	struct bpf_map_info info = { 0 };
+	uint32_t size = sizeof(info);
+	int err;
+
+	if (!map || bpf_obj_get_info_by_fd(fd, &info, &size))
+		return error_set(error, map ? errno : ENOENT, "cannot look at the map %s", name);
+	if (info.type != bpf_map__type(map) || info.key_size != bpf_map__key_size(map) ||
+	    info.value_size != bpf_map__value_size(map))
+		return error_set(error, EPROTO, "the map %s that is loaded has other records",
+				 name);
+	err = bpf_map__reuse_fd(map, fd);
+	return err ? error_set(error, -err, "cannot use the map %s: %s", name, strerror(-err)) : 0;
 }
 
 int object_prepare(struct object *object, uint32_t fences, struct error *error)

@@ -50,6 +50,15 @@ int object_open(bool cgroup_only, struct object *ret_object, struct error *error
 
 struct object_program *object_find(struct object *object, const char *name); /* NULL: none */
 
+/* Says which of two sets it is (cordon_set). Before object_prepare(). */
+int object_number(struct object *object, uint32_t set, struct error *error);
+
+/*
+ * The map of this name is not made: this one is used in its place, whose records must have the same sizes. fd stays the
+ * caller's. Before object_prepare().
+ */
+int object_reuse(struct object *object, const char *name, int fd, struct error *error);
+
 /* Makes the maps, with room for so many fences, and fills in the programs that are wanted. Root. */
 int object_prepare(struct object *object, uint32_t fences, struct error *error);
 

@@ -6,14 +6,16 @@
  */
 #include <bpf/bpf.h>
 #include <errno.h>
+#include <pthread.h>
+#include <sched.h>
 #include <string.h>
 
 #include "enforce/internal.h"
 
-/* Opens the output of an iterator; with own_files, only over this process's descriptors. */
+/* Opens the output of an iterator; with own_files, only over this thread's descriptors. */
 static int iterator_open(int prog_fd, bool own_files, struct error *error)
 {
-	union bpf_iter_link_info info = { .task = { .pid = own_files ? getpid() : 0 } };
+	union bpf_iter_link_info info = { .task = { .tid = own_files ? gettid() : 0 } };
 	LIBBPF_OPTS(bpf_link_create_opts, opts, .iter_info = &info, .iter_info_len = sizeof(info));
 	_cleanup_close_ int link_fd =
 		bpf_link_create(prog_fd, 0, BPF_TRACE_ITER, own_files ? &opts : NULL);
@@ -59,7 +61,14 @@ int enforce_iterate(int prog_fd, struct error *error)
 				       error);
 }
 
+/*
+ * An iterator goes through all descriptors that there are, and an owner of many fences has some for each of them. So it
+ * runs in a thread with a table of descriptors of its own, in which the others are closed.
+ */
 struct resolving {
+	int prog_fd;
+	struct error *error;
+	int err;
 	struct cordon_object record;
 	const int *fds;
 	size_t n;
@@ -75,15 +84,63 @@ static void take(void *context)
 			r->objects[i] = r->record;
 }
 
+static int by_number(const void *a, const void *b)
+{
+	return *(const int *)a - *(const int *)b;
+}
+
+/* Leaves these open, of this thread's own table. */
+static int others_close(const int *fds, size_t n, int prog_fd)
+{
+	_cleanup_free_ int *keep = malloc((n + 1) * sizeof(*keep));
+	unsigned int next = 0;
+
+	if (!keep || unshare(CLONE_FILES))
+		return -errno;
+	memcpy(keep, fds, n * sizeof(*keep));
+	keep[n] = prog_fd;
+	qsort(keep, n + 1, sizeof(*keep), by_number);
+	for (size_t i = 0; i <= n; i++) {
+		if ((unsigned int)keep[i] > next)
+			close_range(next, keep[i] - 1, 0);
+		next = keep[i] + 1;
+	}
+	close_range(next, ~0U, 0);
+	return 0;
+}
+
+static void *resolve_here(void *context)
+{
+	struct resolving *r = context;
+
+	r->err = others_close(r->fds, r->n, r->prog_fd);
+	if (r->err)
+		error_set(r->error, -r->err, "cannot resolve paths: %s", strerror(-r->err));
+	else
+		r->err = enforce_iterate_records(r->prog_fd, true, &r->record, sizeof(r->record),
+						 take, r, r->error);
+	return NULL;
+}
+
 int enforce_resolve(struct enforce *enforce, const int *fds, size_t n,
 		    struct cordon_object *objects, struct error *error)
 {
-	struct resolving r = { .fds = fds, .n = n, .objects = objects };
+	struct resolving r = {
+		.prog_fd = enforce->prog[ENFORCE_PROG_fence_resolve],
+		.error = error,
+		.fds = fds,
+		.n = n,
+		.objects = objects,
+	};
+	pthread_t thread;
 	int err;
 
 	memset(objects, 0, n * sizeof(*objects));
-	err = enforce_iterate_records(enforce->prog[ENFORCE_PROG_fence_resolve], true, &r.record,
-				      sizeof(r.record), take, &r, error);
+	err = pthread_create(&thread, NULL, resolve_here, &r);
+	if (err)
+		return error_set(error, err, "cannot make a thread: %s", strerror(err));
+	pthread_join(thread, NULL);
+	err = r.err;
 	for (size_t i = 0; !err && i < n; i++)
 		if (!objects[i].dev && !objects[i].ino)
 			err = error_set(error, ENOENT,

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
 
 #include "enforce/internal.h"
 
@@ -41,12 +42,65 @@ static int file_make(const char *path, const void *data, size_t size, bool lock,
 	return error_set(error, err, "cannot write %s: %s", path, strerror(err));
 }
 
+/* The second from which ids of fences count, that of 2020: a mark holds 50 bits of them (bpf/identity.bpf.h). */
+#define FENCE_EPOCH 1577836800LL
+
+/* The time in microseconds; the last one lies in the lock's file, in case that the clock is set back. */
+int enforce_run_id(uint64_t *ret_id, struct error *error)
+{
+	static const char path[] = ENFORCE_RUN_DIR "/lock";
+	_cleanup_close_ int fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+	uint64_t last = 0, id;
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	if (now.tv_sec > FENCE_EPOCH) /* not on a host whose clock was never set */
+		now.tv_sec -= FENCE_EPOCH;
+	id = now.tv_sec * 1000000ULL + now.tv_nsec / 1000;
+	if (fd < 0 || pread(fd, &last, sizeof(last), 0) < 0)
+		return error_set(error, errno, "cannot read %s: %s", path, strerror(errno));
+	if (id <= last)
+		id = last + 1;
+	if (pwrite(fd, &id, sizeof(id), 0) != sizeof(id))
+		return error_set(error, errno, "cannot write %s: %s", path, strerror(errno));
+	*ret_id = id;
+	return 0;
+}
+
+/* cgroup-ID leads to "FENCE:SLOT": which fence has the cgroup, however far it was made or ended. */
+static int cgroup_link(const struct enforce_fence *fence, struct error *error)
+{
+	char path[PATH_SIZE], target[PATH_SIZE];
+
+	run_path(path, "cgroup", fence->info.cgroup_id);
+	snprintf(target, sizeof(target), "%llu:%u", (unsigned long long)fence->info.id,
+		 fence->slot);
+	if ((unlink(path) && errno != ENOENT) || symlink(target, path))
+		return error_set(error, errno, "cannot make %s: %s", path, strerror(errno));
+	return 0;
+}
+
+bool enforce_run_of_cgroup(uint64_t cgroup_id, uint64_t *ret_fence_id, uint32_t *ret_slot)
+{
+	char path[PATH_SIZE], target[PATH_SIZE], *end;
+	ssize_t n = readlink(run_path(path, "cgroup", cgroup_id), target, sizeof(target) - 1);
+
+	if (n <= 0)
+		return false;
+	target[n] = '\0';
+	*ret_fence_id = strtoull(target, &end, 10);
+	*ret_slot = *end == ':' ? strtoul(end + 1, NULL, 10) : UINT32_MAX;
+	return true;
+}
+
 int enforce_run_make(const struct enforce_fence *fence, struct error *error)
 {
 	char path[PATH_SIZE];
+	int err = cgroup_link(fence, error);
 
-	return file_make(run_path(path, "fence", fence->info.id), fence->cgroup->path,
-			 strlen(fence->cgroup->path), true, error);
+	return err ? err
+		   : file_make(run_path(path, "fence", fence->info.id), fence->cgroup->path,
+			       strlen(fence->cgroup->path), true, error);
 }
 
 int enforce_run_take(uint64_t fence_id, char *ret_cgroup, size_t size)
@@ -119,11 +173,15 @@ int enforce_run_record(uint64_t fence_id, void **ret_record, size_t *ret_size, s
 	return 0;
 }
 
-void enforce_run_remove(uint64_t fence_id)
+void enforce_run_remove(const struct cordon_fence *fence)
 {
 	static const char *const kinds[] = { "kept", "new", "fence" };
 	char path[PATH_SIZE];
+	uint64_t id;
+	uint32_t slot;
 
 	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
-		unlink(run_path(path, kinds[i], fence_id));
+		unlink(run_path(path, kinds[i], fence->id));
+	if (enforce_run_of_cgroup(fence->cgroup_id, &id, &slot) && id == fence->id)
+		unlink(run_path(path, "cgroup", fence->cgroup_id));
 }

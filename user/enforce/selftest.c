@@ -805,16 +805,17 @@ static bool probe_applies(const struct probe *probe, bool degraded, unsigned int
 }
 
 /* The child, inside: all attempts. Must not use anything of the parent's but memory. */
-static void child_run(const struct arena *arena, const struct cordon_state *state, bool degraded,
+static void child_run(const struct arena *arena, const __u64 *count, bool degraded,
 		      unsigned int needs, struct outcome *outcome)
 {
+	enforce_lock_forget();
 	for (size_t i = 0; i < ARRAY_SIZE(probes); i++) {
-		uint64_t before = __atomic_load_n(&state->denied, __ATOMIC_RELAXED);
+		uint64_t before = __atomic_load_n(count, __ATOMIC_RELAXED);
 
 		if (!probe_applies(&probes[i], degraded, needs))
 			continue;
 		outcome->err[i] = probes[i].attempt(arena);
-		outcome->denied[i] = __atomic_load_n(&state->denied, __ATOMIC_RELAXED) - before;
+		outcome->denied[i] = __atomic_load_n(count, __ATOMIC_RELAXED) - before;
 	}
 }
 
@@ -1002,6 +1003,18 @@ static int child_wait(const struct arena *arena, pid_t pid, int pidfd)
 	return WIFEXITED(status) ? WEXITSTATUS(status) : -ETIME;
 }
 
+/*
+ * The kernel's count of what was denied: by whomever; or, for a set that is not in effect yet, by that alone. It runs
+ * before the one that is, for the kernel puts the programs that came last first, so what it denies the other never sees.
+ */
+static const __u64 *denied_count(const struct enforce_fence *fence)
+{
+	const struct cordon_state *state = enforce_fence_state(fence);
+
+	return fence->enforce->set[0] ? &state->denied_by[fence->enforce->meta.set & 1]
+				      : &state->denied;
+}
+
 /* Born inside: proves fence_newtask and everything in the table. */
 static int run_born(struct enforce_fence *fence, const struct arena *arena, unsigned int needs,
 		    struct outcome *outcome)
@@ -1019,7 +1032,7 @@ static int run_born(struct enforce_fence *fence, const struct arena *arena, unsi
 	if (pid < 0)
 		return -errno;
 	if (!pid) {
-		child_run(arena, enforce_fence_state(fence), fence->info.degraded, needs, outcome);
+		child_run(arena, denied_count(fence), fence->info.degraded, needs, outcome);
 		_exit(0);
 	}
 	err = child_wait(arena, pid, pidfd);
@@ -1031,7 +1044,7 @@ static int run_born(struct enforce_fence *fence, const struct arena *arena, unsi
 static int run_moved(struct enforce_fence *fence, const struct arena *arena,
 		     struct outcome *outcome)
 {
-	const struct cordon_state *state = enforce_fence_state(fence);
+	const __u64 *count = denied_count(fence);
 	char path[4200], pid_text[16];
 	int go[2], fd, err, pidfd;
 	pid_t pid;
@@ -1043,12 +1056,13 @@ static int run_moved(struct enforce_fence *fence, const struct arena *arena,
 		uint64_t before;
 		char c;
 
+		enforce_lock_forget();
 		close(go[1]);
 		if (read(go[0], &c, 1) != 1)
 			_exit(1);
-		before = state->denied;
+		before = *count;
 		outcome->moved_err = try_open(arena);
-		outcome->moved_denied = __atomic_load_n(&state->denied, __ATOMIC_RELAXED) - before;
+		outcome->moved_denied = __atomic_load_n(count, __ATOMIC_RELAXED) - before;
 		_exit(0);
 	}
 	close(go[0]);
@@ -1070,7 +1084,7 @@ static int run_moved(struct enforce_fence *fence, const struct arena *arena,
 }
 
 /* These deny nothing, so only their pins can be looked at; a reporter that is missing is missed under load only. */
-static int check_entry_hooks(struct error *error)
+static int check_entry_hooks(const struct enforce *enforce, struct error *error)
 {
 	static const char *const names[] = {
 #define CORDON_X(program, function) #program,
@@ -1081,7 +1095,7 @@ static int check_entry_hooks(struct error *error)
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
 		char path[256];
 
-		snprintf(path, sizeof(path), ENFORCE_PIN_DIR "/link_%s", names[i]);
+		snprintf(path, sizeof(path), ENFORCE_PIN_DIR "/%slink_%s", enforce->set, names[i]);
 		if (access(path, F_OK))
 			return error_set(error, EXFULL, "self-test: %s is not attached", names[i]);
 	}
@@ -1130,20 +1144,20 @@ static int selftest_in(struct enforce_fence *fence, unsigned int needs, unsigned
 	return err;
 }
 
-int enforce_fence_selftest(struct enforce_fence *fence, unsigned int *ret_probes,
-			   struct error *error)
+static int selftest(struct enforce_fence *fence, unsigned int needs, unsigned int *ret_probes,
+		    struct error *error)
 {
 	struct host_cgroup cgroup = { .fd = -1 };
 	struct enforce_fence_options options = { .cgroup = &cgroup,
-						 .descriptors = fence->info.descriptors,
-						 .limit_output = fence->policy.output_bytes,
+						 .descriptors = needs & ENFORCE_NEED_DESCRIPTORS,
+						 .limit_output = needs & ENFORCE_NEED_OUTPUT,
 						 .ring_bytes = ENFORCE_RING_MIN };
 	struct enforce_fence *inner = NULL;
 	char path[4200];
 	int err = enforce_check_attached(fence, error);
 
 	if (!err && !fence->info.degraded)
-		err = check_entry_hooks(error);
+		err = check_entry_hooks(fence->enforce, error);
 	if (err)
 		return err;
 	snprintf(path, sizeof(path), "%s/cordon-selftest", fence->cgroup->path);
@@ -1154,11 +1168,23 @@ int enforce_fence_selftest(struct enforce_fence *fence, unsigned int *ret_probes
 	if (!err)
 		err = enforce_fence_make(fence->enforce, &options, &inner, error);
 	if (!err)
-		err = selftest_in(inner, enforce_needs(&fence->info, &fence->policy), ret_probes,
-				  error);
+		err = selftest_in(inner, needs, ret_probes, error);
 	if (cgroup.fd >= 0)
 		host_cgroup_kill(&cgroup, 5000, NULL);
 	enforce_fence_end(inner);
 	host_cgroup_remove(&cgroup, NULL);
 	return err;
+}
+
+int enforce_fence_selftest(struct enforce_fence *fence, unsigned int *ret_probes,
+			   struct error *error)
+{
+	return selftest(fence, enforce_needs(&fence->info, &fence->policy), ret_probes, error);
+}
+
+int enforce_selftest_set(struct enforce_fence *fence, unsigned int needs, struct error *error)
+{
+	unsigned int denied;
+
+	return selftest(fence, needs, &denied, error);
 }
