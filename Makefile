@@ -399,7 +399,7 @@ install: all ## install below PREFIX (/usr), with DESTDIR
 	install -m 644 policies/*.yaml policies/*.sql $(DESTDIR)$(DATADIR)/policies/
 	install -m 644 policies/tools/*.yaml $(DESTDIR)$(DATADIR)/policies/tools/
 	install -D -m 644 packaging/cordond.yaml $(DESTDIR)$(DATADIR)/cordond.yaml
-	install -m 644 docs/event.schema.json $(DESTDIR)$(DATADIR)/
+	install -m 644 docs/event.schema.json packaging/cordon.rules.yml $(DESTDIR)$(DATADIR)/
 
 .PHONY: deb
 deb: ## the Debian package, build/cordon_VERSION_amd64.deb

@@ -21,6 +21,7 @@
 
 #include <cmocka.h>
 
+#include "chain/chain.h"
 #include "cordon/cli.h"
 #include "event/event.h"
 
@@ -569,6 +570,57 @@ static void test_events_usage(void **state)
 	assert_has(run.err_text, "text|json|ocsf");
 }
 
+/* A file as a sink writes it; one byte of it changed; a key that others can read. */
+static void test_audit(void **state)
+{
+	char path[] = "/tmp/cordon-audit-XXXXXX", out[2 * CHAIN_CHECKPOINT_MAX], anchor[96];
+	static const char event[] = "{\"schema\":\"cordon.event/1\",\"seq\":1}\n";
+	struct chain_note note = { .time = "2026-01-02T03:04:05Z", .file = 1 };
+	struct chain chain = { 0 };
+	char hash[CHAIN_HEX_SIZE];
+	int fd = mkstemp(path);
+	size_t n = chain_checkpoint(&chain, CHAIN_OPEN, &note, NULL, out);
+
+	(void)state;
+	n += chain_append(&chain, event, sizeof(event) - 1, out + n);
+	assert_int_equal(pwrite(fd, out, n, 0), n);
+	RUN("audit", "verify", path);
+	assert_int_equal(run.code, EXIT_OK);
+	assert_has(run.out_text, "ok: records 1 to 2 in 1 file, last hash ");
+	assert_has(run.out_text, "no key was given");
+	RUN("audit", "verify", "--json", path);
+	assert_int_equal(run.code, EXIT_OK);
+	assert_has(run.out_text, "{\"ok\":true,\"files\":1,\"records\":2,");
+	snprintf(anchor, sizeof(anchor), "2:%s", chain_format_hash(&chain, hash));
+	RUN("audit", "verify", "--anchor", anchor, path);
+	assert_int_equal(run.code, EXIT_OK);
+	anchor[0] = '3';
+	RUN("audit", "verify", "--anchor", anchor, path);
+	assert_int_equal(run.code, EXIT_FOUND);
+	RUN("audit", "verify", "--anchor", "2:xyz", path);
+	assert_int_equal(run.code, EXIT_USAGE);
+	assert_int_equal(pwrite(fd, "7", 1, (off_t)(strstr(out, "\"seq\":1") - out + 6)), 1);
+	RUN("audit", "verify", path);
+	assert_int_equal(run.code, EXIT_FOUND);
+	assert_has(run.err_text, ":2: record 2: changed: ");
+	RUN("audit", "verify", "--json", path);
+	assert_int_equal(run.code, EXIT_FOUND);
+	assert_has(run.out_text, "\"fault\":{\"kind\":\"changed\",\"file\":\"/tmp/cordon-audit-");
+	assert_int_equal(fchmod(fd, 0644), 0);
+	RUN("audit", "verify", "--key", path, path);
+	assert_int_equal(run.code, EXIT_FOUND);
+	assert_has(run.err_text, "chmod 600");
+	close(fd);
+	unlink(path);
+	RUN("audit", "verify", path);
+	assert_int_equal(run.code, EXIT_FOUND);
+	assert_has(run.err_text, "No such file");
+	RUN("audit", "verify");
+	assert_int_equal(run.code, EXIT_USAGE);
+	RUN("audit", "check", path);
+	assert_int_equal(run.code, EXIT_USAGE);
+}
+
 static void test_events_malformed(void **state)
 {
 	static char text[2 * EVENT_LINE_MAX];
@@ -804,6 +856,7 @@ int main(void)
 		cmocka_unit_test(test_events_filter),
 		cmocka_unit_test(test_events_ago),
 		cmocka_unit_test(test_events_usage),
+		cmocka_unit_test(test_audit),
 		cmocka_unit_test(test_events_malformed),
 		cmocka_unit_test(test_events_much_malformed),
 		cmocka_unit_test(test_events_no_newline),
