@@ -472,23 +472,18 @@ static __always_inline struct report *report_claim(__u32 *ret_depth)
 	return NULL;
 }
 
-/* Reports a decision; false when no reporter took it. */
-static __always_inline bool report(__u32 slot, const struct detail *d, __u8 verdict, __u8 type)
+/* Reports what was claimed and filled; false when no reporter took it. */
+static __always_inline bool report(struct report *r, __u32 depth, __u32 slot, __u8 verdict,
+				   __u8 type)
 {
-	__u32 depth;
-	struct report *r = report_claim(&depth);
 	bool taken;
 
-	if (!r)
-		return false;
-	r->detail = *d;
 	r->slot = slot;
 	r->verdict = verdict;
 	r->type = type;
 	r->taken = 0;
 	report_call(r, depth);
 	taken = *(volatile __u8 *)&r->taken;
-	*(volatile __u32 *)&r->busy = 0;
 	return taken;
 }
 
@@ -504,34 +499,46 @@ enum {
 	WHAT_ERR = 48,
 };
 
-static __always_inline void detail_begin(struct detail *d, __u64 what)
+/* Claims a request for what is to be reported, and begins to fill it; NULL: there is none, or nothing to report. */
+static __always_inline struct report *settle_begin(__u64 what, __u32 *ret_depth)
 {
-	d->op = what >> WHAT_OP;
-	d->rule = what >> WHAT_RULE;
-	d->no_task = what >> WHAT_NO_TASK & 1;
-	d->silent = what >> WHAT_SILENT & 1;
-	d->err = what >> WHAT_ERR;
+	struct report *r = what >> WHAT_SILENT & 1 ? NULL : report_claim(ret_depth);
+
+	/* Else the compiler remembers apart whether there is one, which the verifier cannot follow. */
+	asm volatile("" : "+r"(r));
+	if (!r)
+		return NULL;
+	__builtin_memset(&r->detail, 0, sizeof(r->detail));
+	r->detail.op = what >> WHAT_OP;
+	r->detail.rule = what >> WHAT_RULE;
+	r->detail.no_task = what >> WHAT_NO_TASK & 1;
+	r->detail.err = what >> WHAT_ERR;
+	return r;
 }
 
-/* Counts and reports; is it denied? */
-static __always_inline int settle_detail(const struct detail *d, __u64 what)
+/* Counts, reports what was claimed, and gives it back; is it denied? */
+static __always_inline int settle_end(__u64 what, struct report *r, __u32 depth)
 {
 	__u32 tag = (__u16)what, slot = tag >> 1;
 	const struct cordon_policy *policy = bpf_map_lookup_elem(&cordon_policies, &tag);
 	struct cordon_state *state = slot_state(slot);
-	__u8 verdict = CORDON_VERDICT_DENY;
-	bool allowed = decide_allows(d->rule);
+	__u8 rule = what >> WHAT_RULE, verdict = CORDON_VERDICT_DENY;
+	bool allowed = decide_allows(rule), taken = what >> WHAT_SILENT & 1;
 
-	if (!policy || !state)
-		return 1;
 	if (allowed)
 		verdict = CORDON_VERDICT_ALLOW;
-	else if (policy->mode == CORDON_MODE_AUDIT && !decide_always(d->rule))
+	else if (policy && policy->mode == CORDON_MODE_AUDIT && !decide_always(rule))
 		verdict = CORDON_VERDICT_WOULD_DENY;
-	__sync_fetch_and_add(allowed ? &state->allowed : &state->denied, 1);
-	if (!allowed)
-		__sync_fetch_and_add(&state->denied_by[cordon_set & 1], 1);
-	if (!d->silent && !report(slot, d, verdict, what >> WHAT_TYPE)) {
+	if (state) {
+		__sync_fetch_and_add(allowed ? &state->allowed : &state->denied, 1);
+		if (!allowed)
+			__sync_fetch_and_add(&state->denied_by[cordon_set & 1], 1);
+	}
+	if (r) {
+		taken = report(r, depth, slot, verdict, what >> WHAT_TYPE);
+		*(volatile __u32 *)&r->busy = 0;
+	}
+	if (!taken && state) {
 		__sync_fetch_and_add(&state->seq, 1);
 		count_fault(state, CORDON_FAULT_REPORT);
 		__sync_fetch_and_add(&state->lost, 1);
@@ -542,42 +549,48 @@ static __always_inline int settle_detail(const struct detail *d, __u64 what)
 /* subject: flags, then the target's process id. Addresses of objects, which are only read through probes. */
 noinline int settle_object(__u64 what, __u64 subject, __u64 dentry, __u64 mnt, __u64 dentry2)
 {
-	struct detail d = {
-		.flags = subject,
-		.target_pid = subject >> 32,
-		.dentry = (void *)dentry,
-		.mnt = (void *)mnt,
-		.dentry2 = (void *)dentry2,
-	};
+	__u32 depth = 0;
+	struct report *r = settle_begin(what, &depth);
 
-	detail_begin(&d, what);
-	return settle_detail(&d, what);
+	if (r) {
+		r->detail.flags = subject;
+		r->detail.target_pid = subject >> 32;
+		r->detail.dentry = (void *)dentry;
+		r->detail.mnt = (void *)mnt;
+		r->detail.dentry2 = (void *)dentry2;
+	}
+	return settle_end(what, r, depth);
 }
 
 /* hi, lo: the address of the other side. ports: of the other side and of this, protocol, family. flags: for sockets. */
 noinline int settle_address(__u64 what, __u64 hi, __u64 lo, __u64 ports, __u32 flags)
 {
-	struct detail d = {
-		.flags = flags,
-		.dport = ports,
-		.lport = ports >> 16,
-		.proto = ports >> 32,
-		.family = ports >> 48,
-	};
+	__u32 depth = 0;
+	struct report *r = settle_begin(what, &depth);
 
-	detail_begin(&d, what);
-	addr_from_words(&d.addr, hi, lo, what >> WHAT_V6 & 1);
-	d.addr.mapped = what >> WHAT_MAPPED & 1;
-	return settle_detail(&d, what);
+	if (r) {
+		r->detail.flags = flags;
+		r->detail.dport = ports;
+		r->detail.lport = ports >> 16;
+		r->detail.proto = ports >> 32;
+		r->detail.family = ports >> 48;
+		addr_from_words(&r->detail.addr, hi, lo, what >> WHAT_V6 & 1);
+		r->detail.addr.mapped = what >> WHAT_MAPPED & 1;
+	}
+	return settle_end(what, r, depth);
 }
 
 /* peer: the unix socket that was to be spoken to. */
 noinline int settle_peer(__u64 what, __u64 peer, __u32 family)
 {
-	struct detail d = { .peer = (void *)peer, .family = family };
+	__u32 depth = 0;
+	struct report *r = settle_begin(what, &depth);
 
-	detail_begin(&d, what);
-	return settle_detail(&d, what);
+	if (r) {
+		r->detail.peer = (void *)peer;
+		r->detail.family = family;
+	}
+	return settle_end(what, r, depth);
 }
 
 static __always_inline __u64 detail_what(const struct fctx *f, const struct detail *d, __u32 type)

@@ -697,7 +697,13 @@ static __always_inline bool packet_of_kernel(struct __sk_buff *skb)
 /* The end of what is no yes. Of packets both addresses are reported, more than settle() has numbers for. */
 static __always_inline int packet_answer(const struct fctx *f, const struct detail *d)
 {
-	if (settle_detail(d, detail_what(f, d, CORDON_TYPE_NET))) {
+	__u64 what = detail_what(f, d, CORDON_TYPE_NET);
+	__u32 depth = 0;
+	struct report *r = settle_begin(what, &depth);
+
+	if (r)
+		r->detail = *d;
+	if (settle_end(what, r, depth)) {
 		branch_barrier();
 		return CGROUP_DENY;
 	}
