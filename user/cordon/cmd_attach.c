@@ -413,7 +413,7 @@ const struct cli_verb cli_verb_attach = {
 		"of the "
 		"fence. Paths of the policy are those that the fenced tasks see.\n\n"
 		"Where cordond runs, it keeps the fence and this command ends at once: `cordon "
-		"detach` ends the fence, or its cgroup does when it is empty; `cordon events -f` "
+		"detach` ends the fence, or the removal of its cgroup does; `cordon events -f` "
 		"shows what happens. With --foreground, and where no cordond runs, the fence is "
 		"this "
 		"command's: it streams events until it is interrupted, which detaches, or until "

@@ -23,7 +23,7 @@ enum {
 	FOUND_MOST = 64,
 	ENDING_TICKS = 8, /* what a front has to drain a fence */
 	ADOPT_EVERY = 8,  /* between tries to take over what could not be */
-	EMPTY_EVERY = 2,  /* ticks between looks whether a cgroup is empty */
+	GONE_EVERY = 2,	  /* ticks between looks whether a cgroup is gone */
 	LOCK_TRIES = 40,
 	LOCK_WAIT_MS = 50,
 };
@@ -131,8 +131,9 @@ static int image_read(int fd, struct image **ret_image, struct error *error)
 	struct image *image;
 	struct stat st;
 
-	if (fstat(fd, &st) || !S_ISREG(st.st_mode) || st.st_size < (off_t)sizeof(*image) ||
-	    st.st_size > IMAGE_SIZE_MAX)
+	/* Seals are what memory has, and no file system of the front's choice that would not answer. */
+	if (fcntl(fd, F_GET_SEALS) < 0 || fstat(fd, &st) || !S_ISREG(st.st_mode) ||
+	    st.st_size < (off_t)sizeof(*image) || st.st_size > IMAGE_SIZE_MAX)
 		return error_set(error, EINVAL, "the policy's image is none");
 	image = malloc((size_t)st.st_size);
 	if (!image)
@@ -595,9 +596,9 @@ static void kept_tick(struct keeper *k, struct kept *f)
 		fact(k, f, CORDON_OP_BROKEN, 0, detail);
 		cordond_say("fence %016llx: %s", (unsigned long long)f->id, detail);
 	}
-	if (k->tick % EMPTY_EVERY == 0 &&
-	    host_cgroup_populated(enforce_fence_cgroup(f->fence)) <= 0)
-		kept_end(k, f, "the cgroup is empty");
+	/* Empty is not enough: who is to be fenced may be about to be put there. */
+	if (k->tick % GONE_EVERY == 0 && host_cgroup_gone(enforce_fence_cgroup(f->fence)))
+		kept_end(k, f, "the cgroup is gone");
 }
 
 void keeper_fences_tick(struct keeper *k)

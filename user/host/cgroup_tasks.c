@@ -97,6 +97,13 @@ int host_cgroup_populated(const struct host_cgroup *cgroup)
 	return is_gone(r) ? 0 : r;
 }
 
+bool host_cgroup_gone(const struct host_cgroup *cgroup)
+{
+	_cleanup_close_ int fd = openat(cgroup->fd, "cgroup.events", O_RDONLY | O_CLOEXEC);
+
+	return is_gone(fd < 0 ? -errno : events_value(fd, "populated"));
+}
+
 /* Freezing or killing the cgroup that we are in would end in the middle. */
 static int refuse_own(const struct host_cgroup *cgroup, const char *what, struct error *error)
 {

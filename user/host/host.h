@@ -74,6 +74,9 @@ int host_cgroup_kill(const struct host_cgroup *cgroup, unsigned int timeout_ms,
 /* Is there any task in it or below? 1 yes, 0 no, -errno. */
 int host_cgroup_populated(const struct host_cgroup *cgroup);
 
+/* Was it removed? False when that cannot be told. */
+bool host_cgroup_gone(const struct host_cgroup *cgroup);
+
 /*
  * Removes it and all cgroups below, and MOUNT/cordon when it was the last there, and closes it; stays open when it
  * fails. -EBUSY: there are tasks (newer kernels count one that was just reaped: it waits 0.2 s for that). A cgroup that
