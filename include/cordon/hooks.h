@@ -109,8 +109,8 @@
 	E(peer_unix, security_unix_stream_connect)
 
 /*
- * D(program, function, need) - at the begin or end of a kernel function (bpf/limit.bpf.h); loaded with the others, attached
- * only while a fence needs it. need: 1, without it output is not counted, and a policy with the limit is refused; 0, the
+ * D(program, function, need) - at the begin or end of a kernel function (bpf/limit.bpf.h); loaded when the first fence
+ * needs it, attached only while one does. need: 1, without it output is not counted, and a policy with the limit is refused; 0, the
  * kernel may lack it, for the reason in the comment.
  */
 #define CORDON_DEMAND_HOOKS(D)                                            \

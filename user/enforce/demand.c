@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Programs on hooks that every process of the host passes all the time: loaded and pinned with the others, attached
- * only while a fence on the node needs them. Root, with the node's lock held. A link is pinned like those of the other
+ * Programs on hooks that every process of the host passes all the time: attached only while a fence on the node needs them.
+ * Those of hooks are loaded and pinned with the others; those that count limits.output when the first fence has that limit, since
+ * no other fence should wait for the verifier to read them. Root, with the node's lock held. A link is pinned like those of the other
  * programs, so it outlives its maker. What cannot be attached is an error for the fence that needs it; what cannot be
  * dropped costs time and nothing else.
  */
@@ -64,10 +65,34 @@ unsigned int enforce_needs(const struct cordon_fence *fence, const struct cordon
 	       (policy->upload_bytes ? ENFORCE_NEED_UPLOAD : 0);
 }
 
-int enforce_demand(unsigned int needs, struct error *error)
+/*
+ * Loads what is loaded late, unless it is. The pin that says so comes last: without it, what there is belongs to a loader
+ * that died, or came with another set. Links hold what they need themselves.
+ */
+static int late_load(const struct enforce *enforce, struct error *error)
+{
+	static const char *const late[] = {
+#define CORDON_X(program, function, need) #program,
+		CORDON_DEMAND_HOOKS(CORDON_X)
+#undef CORDON_X
+	};
+	char path[256];
+
+	if (!access(ENFORCE_LATE_PIN, F_OK))
+		return 0;
+	for (size_t i = 0; i < ARRAY_SIZE(late); i++) {
+		snprintf(path, sizeof(path), ENFORCE_PIN_DIR "/prog_%s", late[i]);
+		unlink(path);
+	}
+	return enforce_load_demand(enforce, error);
+}
+
+int enforce_demand(const struct enforce *enforce, unsigned int needs, struct error *error)
 {
 	int err = 0;
 
+	if (needs & ENFORCE_NEED_OUTPUT)
+		err = late_load(enforce, error);
 	for (size_t i = 0; !err && i < ARRAY_SIZE(demands); i++)
 		if (demands[i].needs & needs)
 			err = demand_attach("", demands[i].program, demands[i].must, error);

@@ -137,7 +137,8 @@ static int fence_make_locked(struct enforce_fence *fence, struct error *error)
 	if (!err)
 		err = cgroup_attach(fence, error);
 	if (!err && fence->info.descriptors)
-		err = enforce_demand(enforce_needs(&fence->info, &fence->policy), error);
+		err = enforce_demand(fence->enforce, enforce_needs(&fence->info, &fence->policy),
+				     error);
 	if (!err)
 		err = map_set(fence, ENFORCE_MAP_cgroups, &fence->info.cgroup_id, &fence->slot,
 			      error);
@@ -383,7 +384,7 @@ int enforce_fence_set(struct enforce_fence *fence, const struct image *image, pi
 	if (!err)
 		err = map_set(fence, ENFORCE_MAP_policies, &tag, &policy, error);
 	if (!err)
-		err = enforce_demand(enforce_needs(&info, &policy), error);
+		err = enforce_demand(fence->enforce, enforce_needs(&info, &policy), error);
 	info.generation = policy.generation;
 	if (!err)
 		err = map_set(fence, ENFORCE_MAP_fences, &fence->slot, &info, error);

@@ -36,6 +36,10 @@ struct enforce_meta {
 /* Below ENFORCE_PIN_DIR: the set that is brought into effect beside the one that is; see upgrade.c. */
 #define ENFORCE_NEXT "next/"
 
+/* A map of the set once more: all that is loaded late is pinned. */
+#define ENFORCE_LATE "late"
+#define ENFORCE_LATE_PIN ENFORCE_PIN_DIR "/" ENFORCE_LATE
+
 struct enforce {
 	int map[ENFORCE_MAP_COUNT];
 	int prog[ENFORCE_PROG_COUNT];
@@ -76,6 +80,8 @@ struct enforce_fence {
 /* beside: the set whose maps the new one shares; it is pinned in ENFORCE_NEXT then. */
 int enforce_load(const struct enforce_meta *meta, const struct enforce *beside,
 		 struct error *error);
+/* Loads and pins what CORDON_DEMAND_HOOKS has, for the set in effect, and ENFORCE_LATE_PIN last; none of it may be pinned. */
+int enforce_load_demand(const struct enforce *enforce, struct error *error);
 const char *enforce_prog_name(enum enforce_prog prog);
 int enforce_prog_attach_type(enum enforce_prog prog); /* of the cgroup programs */
 
@@ -92,7 +98,7 @@ enum {
 	ENFORCE_NEEDS_MAPS = ENFORCE_NEED_DESCRIPTORS | ENFORCE_NEED_EXEC | ENFORCE_NEED_OUTPUT,
 };
 unsigned int enforce_needs(const struct cordon_fence *fence, const struct cordon_policy *policy);
-int enforce_demand(unsigned int needs, struct error *error);
+int enforce_demand(const struct enforce *enforce, unsigned int needs, struct error *error);
 /* Attaches the programs of ENFORCE_NEXT that are attached of the set in effect; *ret_needs: what the node's fences need. */
 int enforce_demand_next(const struct enforce *enforce, unsigned int *ret_needs,
 			struct error *error);

@@ -48,7 +48,7 @@ static const struct trace_row {
 	const char *type; /* of the kernel's */
 	bool is_typedef;
 	bool pin;
-	bool demand; /* attached when a fence needs it, by who finds it pinned; the kernel may lack it */
+	bool demand; /* loaded and attached when a fence needs it; the kernel may lack it */
 } trace_rows[] = {
 #define CORDON_X(program, tracepoint) { #program, "btf_trace_" #tracepoint, true, true, false },
 	CORDON_TRACE_HOOKS(CORDON_X)
@@ -357,33 +357,61 @@ static int pin_meta(const struct enforce_meta *meta, struct error *error)
 	return pin_fd(fd, "", "cordon_meta", error);
 }
 
-static int load_here(const struct enforce_meta *meta, const struct enforce *beside,
+/* Of what was chosen, what is loaded now. */
+enum part {
+	PART_SET,  /* what always is: fences that need more have it loaded */
+	PART_NEXT, /* another set, with all that fences of the one in effect may have had loaded */
+	PART_DEMAND, /* what some fences need besides, for the set in effect */
+};
+
+static void choose_part(struct object *object, enum part part)
+{
+	for (size_t i = 0; part == PART_DEMAND && i < object->n_programs; i++) {
+		bool demand = false;
+
+		for (size_t j = 0; j < TRACE_ROWS; j++)
+			demand |= trace_rows[j].demand &&
+				  !strcmp(object->programs[i].name, trace_rows[j].program);
+		object->programs[i].wanted &= demand;
+	}
+	for (size_t j = 0; part == PART_SET && j < TRACE_ROWS; j++)
+		if (trace_rows[j].demand)
+			object_find(object, trace_rows[j].program)->wanted = false;
+}
+
+/* maps: whose maps are shared, or NULL. */
+static int load_here(const struct enforce_meta *meta, const struct enforce *maps, enum part part,
 		     struct error *error)
 {
 	struct object object;
 	int err = object_open(meta->degraded, &object, error);
 
-	if (beside)
+	if (part == PART_NEXT)
 		pin_dir = ENFORCE_PIN_DIR "/" ENFORCE_NEXT;
 	if (!err)
 		err = choose(&object, meta, error);
-	if (!err)
+	if (!err) {
+		choose_part(&object, part);
 		err = object_number(&object, meta->set, error);
-	if (!err && beside)
-		err = reuse_maps(&object, beside, error);
+	}
+	if (!err && maps)
+		err = reuse_maps(&object, maps, error);
 	if (!err)
 		err = object_prepare(&object, meta->fences, error);
-	if (!err && !beside)
+	if (!err && !maps)
 		err = pin_maps(&object, error);
 	if (!err)
 		err = load_all(&object, error);
-	if (!err)
+	if (!err && part == PART_DEMAND)
+		err = pin_fd(maps->map[ENFORCE_MAP_state], "", ENFORCE_LATE, error);
+	else if (!err)
 		err = pin_meta(meta, error);
 	object_close(&object);
 	return err;
 }
 
-int enforce_load(const struct enforce_meta *meta, const struct enforce *beside, struct error *error)
+static int load_in_child(const struct enforce_meta *meta, const struct enforce *maps,
+			 enum part part, struct error *error)
 {
 	struct error child_error = { "" };
 	int fds[2], status, n;
@@ -398,7 +426,7 @@ int enforce_load(const struct enforce_meta *meta, const struct enforce *beside, 
 		return error_set(error, errno, "fork: %s", strerror(errno));
 	}
 	if (!pid) {
-		int err = load_here(meta, beside, &child_error);
+		int err = load_here(meta, maps, part, &child_error);
 
 		if (err)
 			(void)!write(fds[1], child_error.text, strlen(child_error.text));
@@ -417,4 +445,14 @@ int enforce_load(const struct enforce_meta *meta, const struct enforce *beside, 
 			 status);
 	return error_set(error, WIFEXITED(status) ? WEXITSTATUS(status) : EIO, "%s",
 			 child_error.text);
+}
+
+int enforce_load(const struct enforce_meta *meta, const struct enforce *beside, struct error *error)
+{
+	return load_in_child(meta, beside, beside ? PART_NEXT : PART_SET, error);
+}
+
+int enforce_load_demand(const struct enforce *enforce, struct error *error)
+{
+	return load_in_child(&enforce->meta, enforce, PART_DEMAND, error);
 }
