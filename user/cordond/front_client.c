@@ -457,13 +457,8 @@ static bool client_read(struct front *front, struct client *c)
 void front_client_ready(struct front *front, struct client *c, uint32_t events)
 {
 	if (events & EPOLLIN) {
-		if (client_read(front, c))
-			return;
-		if (c->serial) { /* its answer finds nobody */
+		if (!client_read(front, c)) /* an answer that is under way finds nobody */
 			client_free(front, c);
-			return;
-		}
-		client_free(front, c);
 	} else if (events & (EPOLLHUP | EPOLLERR)) {
 		client_free(front, c);
 	}
