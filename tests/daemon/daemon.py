@@ -2,7 +2,6 @@
 """
 What the tests of cordond share: the daemon with a socket for what it tells systemd, followers, and tasks in cgroups of their own.
 """
-import fcntl
 import json
 import os
 import signal
@@ -107,10 +106,10 @@ class Follower:
         self.bytes = 0
         self.name = name
         self.rest = b""
-        self.process = subprocess.Popen(["cordon", "events", "-f", "-o", "json", *options], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                                        stderr=subprocess.PIPE)
-        for stream in (self.process.stdout, self.process.stderr):
-            fcntl.fcntl(stream.fileno(), fcntl.F_SETFL, os.O_NONBLOCK)
+        # Into a file: nobody is quick enough to read a pipe while doing something else.
+        self.output = tempfile.TemporaryFile()  # pylint: disable=consider-using-with
+        self.process = subprocess.Popen(["cordon", "events", "-f", "-o", "json", *options], stdin=subprocess.DEVNULL, stdout=self.output,
+                                        stderr=subprocess.DEVNULL)
         readers = lambda: json.loads(ask({"do": "status"}))["readers"]  # noqa: E731
         before = readers()
         wait_for(lambda: readers() > before - 1 and self.connected(), 20)
@@ -121,13 +120,7 @@ class Follower:
         return self.process.poll() is None
 
     def drain(self):
-        while True:
-            try:
-                data = os.read(self.process.stdout.fileno(), 1 << 20)
-            except BlockingIOError:
-                return
-            if not data:
-                return
+        while data := os.pread(self.output.fileno(), 1 << 20, self.bytes):
             self.bytes += len(data)
             lines = (self.rest + data).split(b"\n")
             self.rest = lines.pop()
