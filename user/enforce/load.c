@@ -366,6 +366,8 @@ enum part {
 
 static void choose_part(struct object *object, enum part part)
 {
+	bool late = part == PART_DEMAND || (part == PART_NEXT && !access(ENFORCE_LATE_PIN, F_OK));
+
 	for (size_t i = 0; part == PART_DEMAND && i < object->n_programs; i++) {
 		bool demand = false;
 
@@ -374,7 +376,7 @@ static void choose_part(struct object *object, enum part part)
 				  !strcmp(object->programs[i].name, trace_rows[j].program);
 		object->programs[i].wanted &= demand;
 	}
-	for (size_t j = 0; part == PART_SET && j < TRACE_ROWS; j++)
+	for (size_t j = 0; !late && j < TRACE_ROWS; j++)
 		if (trace_rows[j].demand)
 			object_find(object, trace_rows[j].program)->wanted = false;
 }
