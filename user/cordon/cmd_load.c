@@ -82,8 +82,11 @@ const struct cli_verb cli_verb_load = {
 		"\n"
 		"Nothing is fenced by it: processes outside fences leave each program after one "
 		"test. Each fence "
-		"proves by its own self-test that what was loaded is in effect. What is loaded "
-		"already is kept as it is; "
+		"proves by its own self-test that what was loaded is in effect. What this build "
+		"loaded already is kept as it is; another build's is replaced, while fences live "
+		"too: "
+		"the new programs are attached and proved beside the old ones, which go on if that "
+		"fails. "
 		"--fences with another number than it has room for replaces it, if no fence lives. "
 		"Exits with 4 where "
 		"this host cannot enforce.",

@@ -2,8 +2,9 @@
 /*
  * The enforcement of a node: its lock, its pins, and the slots of fences whose owner died. Root. A half-made set of
  * pins (no cordon_meta) is removed; a set of another build is replaced when no fence lives on it and refused
- * otherwise. A set that is kept stays when its last fence ends. Nothing here lifts enforcement from a task that may still run: a dead owner's own cgroup is killed
- * before its slot is freed, a cgroup that was attached keeps its fence until it is empty.
+ * otherwise (upgrade.c brings one in beside it). A set that is kept stays when its last fence ends. Nothing here lifts
+ * enforcement from a task that may still run: a dead owner's own cgroup is killed before its slot is freed, a cgroup that
+ * was attached keeps its fence until it is empty, and one whose fence is kept until it is gone.
  */
 #include <bpf/bpf.h>
 #include <dirent.h>
