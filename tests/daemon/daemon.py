@@ -101,6 +101,8 @@ class Daemon:
 class Follower:
     """cordon events -f."""
 
+    all = []
+
     def __init__(self, name, *options):
         self.events = []
         self.bytes = 0
@@ -110,13 +112,12 @@ class Follower:
         self.output = tempfile.TemporaryFile()  # pylint: disable=consider-using-with
         self.process = subprocess.Popen(["cordon", "events", "-f", "-o", "json", *options], stdin=subprocess.DEVNULL, stdout=self.output,
                                         stderr=subprocess.DEVNULL)
-        readers = lambda: json.loads(ask({"do": "status"}))["readers"]  # noqa: E731
-        before = readers()
-        wait_for(lambda: readers() > before - 1 and self.connected(), 20)
+        self.all.append(self)
+        # What happens before cordond counts it among the readers it does not see.
+        wait_for(lambda: json.loads(ask({"do": "status"}))["readers"] == sum(f.connected() for f in self.all), 120)
 
     def connected(self):
-        """Has it a connection to cordond that carries events?"""
-        time.sleep(0.3)
+        """Is it there still? Who is refused, or loses its cordond, ends."""
         return self.process.poll() is None
 
     def drain(self):
