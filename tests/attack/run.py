@@ -458,12 +458,21 @@ def judge_row(report, row, results, events):
     return "ran"
 
 
+def before(event, results, mode):
+    """The part that began last before an event."""
+    begun = [(r["start"], number, part) for (m, number, part), r in results.items() if m == mode and r["start"] <= event["mono_ns"]]
+    if not begun:
+        return "before all rows"
+    start, number, part = max(begun)
+    return f"{(event['mono_ns'] - start) / 1e6:.0f} ms after the start of {ROWS[number]} [{part}], {(results[mode, number, part]['end'] - start) / 1e6:.0f} ms long"
+
+
 def judge_streams(report, results, events, streams):
     """What belongs to no row: events of nobody, gaps, the life of the fence."""
     for mode in AUDITED:
         mine = {id(e) for (m, _, _), r in results.items() if m == mode for e in events_of(r, events[mode])}
         strays = [e for e in denials(events[mode]) if id(e) not in mine]
-        report.line(f"every denial belongs to a row [{mode}]", "; ".join(map(brief, strays[:5])))
+        report.line(f"every denial belongs to a row [{mode}]", "; ".join(f"{brief(e)} {before(e, results, mode)}" for e in strays[:5]))
     for (mode, fence), stream in streams.items():
         if mode == "control":
             continue
