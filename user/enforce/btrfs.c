@@ -97,7 +97,10 @@ int enforce_btrfs(const int *fds, size_t n, struct cordon_object *objects,
 		uint64_t subvolume = 0;
 
 		if (fstatfs(fds[i], &fs))
-			return error_set(error, errno, "statfs: %s", strerror(errno));
+			return error_set(error, errno,
+					 "cannot ask the file system of a path of the policy which "
+					 "one it is (statfs): %s; leave the path out",
+					 strerror(errno));
 		if (fs.f_type == BCACHEFS_MAGIC)
 			return error_set(error, ENOTSUP,
 					 "a path of the policy lies on bcachefs, whose subvolumes "
