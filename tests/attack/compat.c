@@ -6,11 +6,12 @@
  *
  * usage: compat CALL ARG...     numbers in decimal; texts are copied
  *   open PATH | creat PATH | unlink PATH | mkdir PATH | rename OLD NEW | chmod PATH | truncate PATH | socket FAMILY TYPE |
- *   connect A.B.C.D PORT | sendto A.B.C.D PORT | kill PID | ptrace PID | sethostname NAME
+ *   connect A.B.C.D PORT | sendto A.B.C.D PORT | kill PID | ptrace PID | sethostname NAME | vmsplice FD BYTES
  */
 enum {
 	TEXT_MAX = 512,
-	UNKNOWN = 200, /* exit code: no such call here */
+	PAGES_BYTES = 64 * 1024, /* the most that is spliced */
+	UNKNOWN = 200,		 /* exit code: no such call here */
 	NR_OPEN = 5,
 	NR_UNLINK = 10,
 	NR_CHMOD = 15,
@@ -21,6 +22,7 @@ enum {
 	NR_SETHOSTNAME = 74,
 	NR_TRUNCATE = 92,
 	NR_SOCKETCALL = 102,
+	NR_VMSPLICE = 316,
 	CALL_SOCKET = 1,
 	CALL_CONNECT = 3,
 	CALL_SENDTO = 11,
@@ -32,6 +34,7 @@ typedef unsigned int u32;
 static char text[2][TEXT_MAX];
 static unsigned char address[16];
 static u32 args[6];
+static char pages[PAGES_BYTES];
 
 static int call(u32 nr, u32 a, u32 b, u32 c)
 {
@@ -114,6 +117,14 @@ static int reach(const char *dotted, const char *port, int send)
 	return socketcall(CALL_SENDTO, (u32)fd, low(text[0]), 1);
 }
 
+static int vmsplice(u32 fd, u32 bytes)
+{
+	if (bytes > PAGES_BYTES)
+		return -UNKNOWN;
+	args[0] = low(pages), args[1] = bytes; /* an iovec of 32 bits */
+	return call(NR_VMSPLICE, fd, low(args), 1);
+}
+
 static int run(const char *what, const char *a, const char *b)
 {
 	const char *n = a;
@@ -142,6 +153,8 @@ static int run(const char *what, const char *a, const char *b)
 		return call(NR_RENAME, copy(0, a), copy(1, b), 0);
 	if (same(what, "socket"))
 		return socketcall(CALL_SOCKET, number(&n), number(&b), 0);
+	if (same(what, "vmsplice"))
+		return vmsplice(number(&n), number(&b));
 	if (same(what, "connect") || same(what, "sendto"))
 		return reach(a, b, what[0] == 's');
 	return -UNKNOWN;

@@ -240,7 +240,7 @@ class Fence(Agent):
 
     @property
     def id(self):
-        return int(events(self.events)[-1]["fence"]["id"], 16)
+        return int(wait_for(lambda: events(self.events), 60)[-1]["fence"]["id"], 16)
 
     @property
     def cgroup(self):
