@@ -24,6 +24,7 @@ import argparse
 import fcntl
 import errno
 import glob
+import itertools
 import json
 import os
 import re
@@ -243,7 +244,13 @@ def events_of(result, events):
     """Those of the part's processes, and those without a process in its time."""
     pids = {result["pid"], *result.get("pids", [])}
     return [e for e in events if (e["process"]["pid"] in pids if "process" in e else
-                                  result["start"] <= e["mono_ns"] <= result["end"])]
+                                  result["start"] <= e["mono_ns"] <= result.get("until", result["end"]))]
+
+
+def lengthen(results):
+    """The time of each part of one fence lasts until the next one begins: a last packet may leave after its process."""
+    for result, following in itertools.pairwise(results):
+        result["until"] = following["start"] - 1
 
 
 def value_of(event, key):
@@ -504,6 +511,7 @@ def run_rows(arena, rows, report):
         for fence, executor in executors.items():
             streams[mode, fence] = executor.end()
         events[mode] = [e for (m, _), stream in streams.items() if m == mode for e in stream]
+        lengthen(r for (m, _, _), r in results.items() if m == mode)
         print(f"# {mode}: started in {ready - begun:.1f} s, ran in {time.monotonic() - ready:.1f} s", flush=True)
     for missing in arena.missing:
         print(f"# no listener: {missing}")
