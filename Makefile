@@ -192,10 +192,17 @@ CHECKED := -std=gnu11 -D_GNU_SOURCE -DCORDON_VERSION='"$(VERSION)"' -Iinclude -I
 FUZZ_SRC := $(foreach p,util conf chain control event policy gwconf identity grant,$(call src,$(p))) user/sink/config.c \
 	user/admin/protocol.c user/cordond/protocol.c \
 	user/gateway/head.c user/gateway/input.c user/ledger/codes.c
-$(O)/fuzz/%: tests/fuzz/%.c $(FUZZ_SRC) Makefile
+# Instrumented once, for all targets.
+FUZZ_OBJ := $(FUZZ_SRC:user/%.c=$(O)/checked/%.o)
+$(FUZZ_OBJ): $(O)/checked/%.o: user/%.c Makefile
+	$(call say,CHECKED,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CLANG) $(CHECKED) -fsanitize=fuzzer-no-link,address,undefined -MMD -MP -c $< -o $@
+
+$(O)/fuzz/%: tests/fuzz/%.c $(FUZZ_OBJ) Makefile
 	$(call say,FUZZ,$@)
 	$(Q)mkdir -p $(@D)
-	$(Q)$(CLANG) $(CHECKED) -fsanitize=fuzzer,address,undefined -MMD -MP -MF $@.d -o $@ $< $(FUZZ_SRC) -lyaml -ljansson -lcrypto
+	$(Q)$(CLANG) $(CHECKED) -fsanitize=fuzzer,address,undefined -MMD -MP -MF $@.d -o $@ $< $(FUZZ_OBJ) -lyaml -ljansson -lcrypto
 
 # What the kernel that runs it offers; for tests/coverage/coverage.
 $(O)/tests/offers: tests/coverage/offers.c Makefile
@@ -216,10 +223,10 @@ $(O)/tests/properties.o: tests/prove/properties.bpf.c Makefile
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CLANG) $(BPF_CFLAGS) -MMD -MP -MF $@.d -c $< -o $@
 
-$(O)/tests/image: tests/prove/image.c $(FUZZ_SRC) Makefile
+$(O)/tests/image: tests/prove/image.c $(FUZZ_OBJ) Makefile
 	$(call say,TEST,$@)
 	$(Q)mkdir -p $(@D)
-	$(Q)$(CLANG) $(CHECKED) -fsanitize=address,undefined -MMD -MP -MF $@.d -o $@ $< $(FUZZ_SRC) -lyaml -ljansson -lcrypto
+	$(Q)$(CLANG) $(CHECKED) -fsanitize=address,undefined -MMD -MP -MF $@.d -o $@ $< $(FUZZ_OBJ) -lyaml -ljansson -lcrypto
 
 # Optimised, without sanitizers: it asks some hundred million questions.
 $(O)/tests/rules: tests/prove/rules.c $(O)/libpolicy.a $(O)/libconf.a $(O)/libutil.a Makefile
