@@ -124,9 +124,12 @@ $(O)/cordon: $(call obj,cordon) $(CORDOND_WORDS) $(LIBS) $(ADMIN_LIBS)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $(call obj,cordon) $(CORDOND_WORDS) $(ADMIN_LIBS) $(LINK_LIBS) $(LDLIBS)
 
-$(O)/cordond: $(call obj,cordond) $(SINK_LIBS) $(LIBS)
+CORDOND_LIBS := $(SINK_LIBS) $(METRICS_LIBS)
+CORDOND_LDLIBS := $(SINK_LDLIBS) $(METRICS_LDLIBS)
+
+$(O)/cordond: $(call obj,cordond) $(CORDOND_LIBS) $(LIBS)
 	$(call say,LD,$@)
-	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $(call obj,cordond) $(SINK_LIBS) $(LINK_LIBS) $(LDLIBS) $(SINK_LDLIBS)
+	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $(call obj,cordond) $(CORDOND_LIBS) $(LINK_LIBS) $(LDLIBS) $(CORDOND_LDLIBS)
 
 $(O)/cordond.8: $(O)/cordond
 	$(call say,MAN,$@)
@@ -165,8 +168,8 @@ $(O)/cordon.1: $(O)/cordon
 
 UNIT_WRAP_test_policy := $(shell sed -n 's/^ \* wrap: //p' tests/unit/test_policy.c 2>/dev/null)
 
-UNIT_LIBS_test_cordond := $(filter-out $(CORDOND_WORDS) $(O)/user/cordond/main.o,$(call obj,cordond)) $(SINK_LIBS)
-UNIT_LDLIBS_test_cordond := $(SINK_LDLIBS)
+UNIT_LIBS_test_cordond := $(filter-out $(CORDOND_WORDS) $(O)/user/cordond/main.o,$(call obj,cordond)) $(CORDOND_LIBS)
+UNIT_LDLIBS_test_cordond := $(CORDOND_LDLIBS)
 UNIT_LIBS_test_head := $(O)/user/gateway/head.o
 UNIT_LIBS_test_grant := $(GRANT_LIBS) -lcrypto
 UNIT_LIBS_test_sink := $(SINK_LIBS)

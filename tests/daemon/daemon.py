@@ -53,6 +53,7 @@ class Daemon:
 
     def __init__(self, *options):
         self.dir = tempfile.mkdtemp(dir=BASE)
+        self.options = options
         self.notices = []
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self.socket.bind(f"{self.dir}/notify")
@@ -73,13 +74,25 @@ class Daemon:
         wait_for(lambda: "READY=1" in self.notices or self.process.poll() is not None, seconds)
         return "READY=1" in self.notices
 
+    def configure(self, text):
+        """Another text in its configuration, read anew."""
+        with open(self.options[self.options.index("--config") + 1], "w", encoding="utf-8") as f:
+            f.write(text)
+        self.notices.clear()
+        self.process.send_signal(signal.SIGHUP)
+        return wait_for(lambda: "READY=1" in self.notices, 60)
+
     def front(self):
         """Its process id."""
         with open(f"/proc/{self.process.pid}/task/{self.process.pid}/children", encoding="utf-8") as f:
-            for pid in f.read().split():
+            pids = f.read().split()
+        for pid in pids:
+            try:
                 with open(f"/proc/{pid}/cmdline", encoding="utf-8") as cmdline:
                     if "front" in cmdline.read():
                         return int(pid)
+            except OSError:  # it is gone by now
+                pass
         return None
 
     def kill(self, what):

@@ -218,6 +218,31 @@ static int settings(const char *text, struct settings *s, unsigned int *ret_line
 	return err;
 }
 
+#define LONG "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+
+static void test_metrics_address(void **state)
+{
+	static const char *const good[] = { "127.0.0.1:9464", "127.8.9.1:1", "[::1]:65535",
+					    "unix:/run/cordon/metrics/socket" };
+	char text[128];
+	struct settings s;
+	unsigned int line;
+
+	(void)state;
+	assert_int_equal(settings("", &s, &line), 0);
+	assert_null(s.metrics); /* off */
+	assert_int_equal(s.cold_start_ms, 5000);
+	settings_clear(&s);
+	for (size_t i = 0; i < ARRAY_SIZE(good); i++) {
+		snprintf(text, sizeof(text),
+			 "cordond: 1\nmetrics: {address: '%s', cold_start: 250ms}\n", good[i]);
+		assert_int_equal(settings(text, &s, &line), 0);
+		assert_string_equal(s.metrics, good[i]);
+		assert_int_equal(s.cold_start_ms, 250);
+		settings_clear(&s);
+	}
+}
+
 static void test_settings(void **state)
 {
 	static const struct {
@@ -232,6 +257,22 @@ static void test_settings(void **state)
 		{ "cordond: 1\ncontrol: {readers: []}\n", 2 },
 		{ "cordond: 1\nsocket: /x\n", 2 },
 		{ "cordond: 1\ncordond: 1\n", 2 },
+		{ "cordond: 1\nmetrics: {address: 0.0.0.0:9464}\n", 2 },
+		{ "cordond: 1\nmetrics: {address: 10.0.0.1:9464}\n", 2 },
+		{ "cordond: 1\nmetrics: {address: 127.0.0.1}\n", 2 },
+		{ "cordond: 1\nmetrics: {address: 127.0.0.1:0}\n", 2 },
+		{ "cordond: 1\nmetrics: {address: 127.0.0.1:65536}\n", 2 },
+		{ "cordond: 1\nmetrics: {address: 127.0.0.1 :80}\n", 2 },
+		{ "cordond: 1\nmetrics: {address: localhost:80}\n", 2 },
+		{ "cordond: 1\nmetrics: {address: '[::]:80'}\n", 2 },
+		{ "cordond: 1\nmetrics: {address: '[::ffff:127.0.0.1]:80'}\n", 2 },
+		{ "cordond: 1\nmetrics: {address: '::1:80'}\n", 2 },
+		{ "cordond: 1\nmetrics: {address: '[]:80'}\n", 2 },
+		{ "cordond: 1\nmetrics: {address: unix:relative}\n", 2 },
+		{ "cordond: 1\nmetrics: {address: /a/path}\n", 2 },
+		{ "cordond: 1\nmetrics: {address: unix:/" LONG LONG "}\n", 2 },
+		{ "cordond: 1\nmetrics: {address: unix:/m, cold_start: 0s}\n", 2 },
+		{ "cordond: 1\nmetrics: {adress: unix:/m}\n", 2 },
 	};
 	struct settings s;
 	unsigned int line;
@@ -254,6 +295,27 @@ static void test_settings(void **state)
 		assert_int_equal(settings(bad[i].text, &s, &line), -EINVAL);
 		assert_int_equal(line, bad[i].line);
 	}
+}
+
+/* The document is what the rows say. */
+static void test_doc(void **state)
+{
+	char *want = NULL, have[16384];
+	size_t size = 0, n;
+	FILE *out = open_memstream(&want, &size), *in = fopen("docs/cordond.md", "re");
+
+	(void)state;
+	assert_non_null(out);
+	settings_print_doc(out);
+	fclose(out);
+	assert_non_null(in);
+	n = fread(have, 1, sizeof(have) - 1, in);
+	have[n] = '\0';
+	fclose(in);
+	if (strcmp(want, have) != 0)
+		fail_msg("docs/cordond.md is stale: build/unit/test_cordond --print-doc > "
+			 "docs/cordond.md");
+	free(want);
 }
 
 /* --- the socket ------------------------------------------------------------------------------- */
@@ -291,14 +353,23 @@ static void test_listen(void **state)
 	rmdir(dir);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_requests), cmocka_unit_test(test_refused),
-		cmocka_unit_test(test_wire),	 cmocka_unit_test(test_wire_refused),
-		cmocka_unit_test(test_history),	 cmocka_unit_test(test_settings),
+		cmocka_unit_test(test_requests),
+		cmocka_unit_test(test_refused),
+		cmocka_unit_test(test_wire),
+		cmocka_unit_test(test_wire_refused),
+		cmocka_unit_test(test_history),
+		cmocka_unit_test(test_settings),
+		cmocka_unit_test(test_metrics_address),
+		cmocka_unit_test(test_doc),
 		cmocka_unit_test(test_listen),
 	};
 
+	if (argc > 1 && !strcmp(argv[1], "--print-doc")) {
+		settings_print_doc(stdout);
+		return 0;
+	}
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -67,6 +67,9 @@ static void test_text(void **state)
 	metrics_observe(METRIC_COLD_START, 99);
 	assert_line("cordon_events_total{type=\"file\",verdict=\"deny\"} 4");
 	assert_line("cordon_events_total{type=\"net\",verdict=\"would_deny\"} 0");
+	metrics_add(METRIC_DENIED, CORDON_RULE_FILES_WRITE, 0, 2);
+	assert_line("cordon_denied_total{rule=\"files.write\"} 2");
+	assert_line("cordon_denied_total{rule=\"guard.state\"} 0");
 	assert_line("cordon_fences 17");
 	assert_line("cordon_ring_fill_ratio 0.25");
 	assert_line("cordon_events_lost_total{cause=\"ring_full\"} 9007199254740991");
@@ -323,6 +326,37 @@ static void test_endpoint_hostile(void **state)
 	assert_memory_equal(ask("GET /metrics HTTP/1.1\r\n\r\n"), "HTTP/1.1 200 OK", 15);
 }
 
+/* A server with a loop of its own answers when its turn comes, and not otherwise. */
+static void test_turns(void **state)
+{
+	struct metrics_server *own = NULL;
+	struct error error = { "" };
+	char tcp[32], text[64] = "";
+	struct sockaddr_in to = { .sin_family = AF_INET,
+				  .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	int fd = -1;
+
+	(void)state;
+	for (in_port_t port = 20000; !own && port < 20200; port++) {
+		snprintf(tcp, sizeof(tcp), "127.0.0.1:%u", port);
+		to.sin_port = htons(port);
+		metrics_serve(NULL, tcp, NULL, NULL, &own, &error);
+	}
+	assert_non_null(own);
+	fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	assert_int_equal(connect(fd, (struct sockaddr *)&to, sizeof(to)), 0);
+	assert_int_equal(send(fd, "GET /metrics HTTP/1.1\r\n\r\n", 25, 0), 25);
+	assert_int_equal(recv(fd, text, sizeof(text), MSG_DONTWAIT), -1);
+	for (unsigned int i = 0; i < 1000 && recv(fd, text, 15, MSG_DONTWAIT) < 0; i++) {
+		metrics_server_turn(own);
+		usleep(1000);
+	}
+	assert_memory_equal(text, "HTTP/1.1 200 OK", 15);
+	close(fd);
+	metrics_server_turn(NULL);
+	metrics_server_free(own);
+}
+
 static void test_addresses(void **state)
 {
 	static const char *const bad[] = { "",
@@ -446,6 +480,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test_setup_teardown(test_addresses, setup, teardown),
 		cmocka_unit_test(test_doc),
 		cmocka_unit_test(test_rules),
+		cmocka_unit_test(test_turns),
 	};
 
 	if (argc > 1 && !strcmp(argv[1], "--print-doc")) {

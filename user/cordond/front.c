@@ -133,6 +133,7 @@ static int sinks_use(struct front *front, const struct settings *settings)
 static void on_config(struct front *front, int fd)
 {
 	struct settings settings = { .operators = NULL };
+	_cleanup_free_ char *before = NULL;
 	union wire_message m = { .head = { 0 } };
 	int err = settings_load(fd, "configuration", &settings);
 
@@ -148,9 +149,11 @@ static void on_config(struct front *front, int fd)
 	if (!err) {
 		if (front->configured && settings.history != front->settings.history)
 			cordond_say("limits.history: takes a restart of cordond");
+		before = TAKE_PTR(front->settings.metrics);
 		settings_clear(&front->settings);
 		front->settings = settings;
 		front_groups_look_up(front);
+		front_metrics_use(front, before);
 	} else {
 		cordond_say("the configuration has faults; the one before stays");
 	}
@@ -182,6 +185,7 @@ static void on_hello(struct front *front, const struct wire_hello *hello, int fd
 	front->started_ns = hello->started_ns;
 	front->fronts = hello->fronts;
 	front->degraded = hello->degraded;
+	metrics_set(METRIC_LOAD_SECONDS, 0, 0, hello->opened_ms / 1000.0);
 }
 
 static void on_message(struct front *front, union wire_message *m, int fds[WIRE_FDS_MAX])
@@ -210,6 +214,9 @@ static void on_message(struct front *front, union wire_message *m, int fds[WIRE_
 		break;
 	case WIRE_REPLY:
 		front_client_reply(front, &m->REPLY);
+		break;
+	case WIRE_FIGURES:
+		metrics_set(METRIC_MISSED_HOOKS, 0, 0, (double)m->FIGURES.missed);
 		break;
 	case WIRE_PING:
 		front_ask(front, WIRE_PONG, 0, &pong, NULL);
@@ -275,14 +282,17 @@ static void front_run(struct front *front)
 			front->realtime_offset_ns =
 				(int64_t)(clock_ns(CLOCK_REALTIME) - clock_ns(CLOCK_MONOTONIC));
 			front_client_tick(front);
+			front_metrics_tick(front);
 		}
 		front_fences_read(front);
 		if (front->history)
 			front_clients_pump(front);
+		front_metrics_turn(front);
 	}
 	front_fences_read(front);
 	if (front->history)
 		front_clients_pump(front);
+	metrics_server_free(TAKE_PTR(front->metrics.server));
 	if (front->sinks && sinks_close(front->sinks, SINKS_MS))
 		cordond_say("some events were not written by sinks before the end");
 }

@@ -14,6 +14,7 @@
 #include "cordond/wire.h"
 #include "enforce/ring.h"
 #include "event/event.h"
+#include "metrics/metrics.h"
 
 struct front;
 
@@ -36,8 +37,10 @@ struct watched {
 	struct enforce_ring *ring;
 	struct account_page *account; /* mapped */
 	struct event_tracker tracker;
-	uint64_t gap_count, gap_ms; /* of the gap whose number is awaited */
-	uint64_t looked_ms;	    /* when its counters were last read */
+	uint64_t gap_count, gap_ms;	     /* of the gap whose number is awaited */
+	uint64_t looked_ms;		     /* when its counters were last read */
+	unsigned int label;		     /* in metrics */
+	uint64_t faults[CORDON_FAULT_COUNT]; /* of its counters, what metrics have already */
 };
 
 #define CLIENT_LAGS 64
@@ -61,7 +64,8 @@ struct client {
 	/* What it says. */
 	char *in;
 	size_t in_have, in_room;
-	uint32_t serial; /* a request that the keeper works on; 0: none */
+	uint32_t serial;    /* a request that the keeper works on; 0: none */
+	uint64_t attach_ms; /* when it asked for a fence; 0: it did not */
 	/* What it is told. */
 	char *out;
 	size_t out_have, out_done, out_room;
@@ -95,6 +99,13 @@ struct front {
 	size_t n_clients, n_readers;
 	struct history *history;
 	struct sinks *sinks; /* NULL until configured */
+	struct front_metrics {
+		struct metrics_server *server; /* NULL: not configured, or not to be had yet */
+		bool said;		       /* that it is not to be had */
+		double fill[2]; /* of rings, the highest of this and the last while */
+		uint64_t fill_ms;
+		char sinks[SINKS_MAX][SINK_NAME_MAX + 1]; /* that were shown */
+	} metrics;
 	uint64_t n_events, n_lost, n_lagged;
 	uint32_t serial;
 	struct event *event; /* room for one, and for its line */
@@ -122,6 +133,22 @@ int front_fence_named(const struct front *front, const char *name, struct watche
 void front_fences_read(struct front *front);
 /* JSON for `list`. */
 json_t *front_fence_row(const struct front *front, const struct watched *fence);
+
+/* The fence's counters. */
+void front_fence_state(const struct front *front, const struct watched *fence,
+		       struct cordon_state *ret_state);
+
+/* front_metrics.c: what is counted, and the endpoint. What is wrong with it costs figures and nothing else. */
+/* Goes over to settings.metrics; before: the address so far. */
+void front_metrics_use(struct front *front, const char *before);
+void front_metrics_tick(struct front *front); /* once a second: tries what could not be had */
+void front_metrics_turn(struct front *front); /* in each turn of the loop */
+void front_metrics_fence(struct front *front, struct watched *fence, bool fresh);
+void front_metrics_fence_gone(struct front *front, struct watched *fence);
+void front_metrics_ring(struct front *front, const struct watched *fence);
+void front_metrics_event(const struct watched *fence, const struct event *event);
+void front_metrics_state(struct watched *fence, const struct cordon_state *state);
+void front_metrics_attached(const struct front *front, uint64_t since_ms, bool ok);
 
 /* front_client.c: the control socket. */
 void front_client_accept(struct front *front);

@@ -493,6 +493,9 @@ void front_client_reply(struct front *front, const struct wire_reply *reply)
 			continue;
 		c->serial = 0;
 		c->since_ms = front_now_ms();
+		if (c->attach_ms)
+			front_metrics_attached(front, c->attach_ms, !reply->err);
+		c->attach_ms = 0;
 		if (reply->err)
 			client_error(c, code_of(reply->err),
 				     reply->text[0] ? reply->text : strerror(-reply->err));

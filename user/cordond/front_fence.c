@@ -51,7 +51,7 @@ int front_fence_named(const struct front *front, const char *name, struct watche
  * The fence's counters. By a look-up and not by mapping them: to map what can only be read the kernel refuses, and who could
  * write them could make the self-test of the next fence believe what is not so.
  */
-static void state_read(const struct front *front, const struct watched *f,
+void front_fence_state(const struct front *front, const struct watched *f,
 		       struct cordon_state *ret_state)
 {
 	union bpf_attr attr;
@@ -81,7 +81,7 @@ static void account_load(const struct front *front, struct watched *f, bool fres
 	} else if (first) {
 		event_tracker_init(&f->tracker, first->seq ? first->seq - 1 : 0, first->lost);
 	} else {
-		state_read(front, f, &state);
+		front_fence_state(front, f, &state);
 		event_tracker_init(&f->tracker, state.seq, state.lost);
 	}
 }
@@ -124,6 +124,7 @@ static void event_give(struct front *front, struct watched *f, const struct even
 	front->n_events++;
 	if (event->raw.op == CORDON_OP_GAP)
 		front->n_lost += event->raw.count;
+	front_metrics_event(f, event);
 	if (front->sinks)
 		sinks_write(front->sinks, &f->context, event);
 	history_add(front->history, f->id, event->raw.seq, front->line, bytes);
@@ -272,6 +273,7 @@ int front_fence_made(struct front *front, const struct wire_made *made, int ring
 	f->ring_fd = ring_fd;
 	account_load(front, f, made->fresh);
 	account_save(f);
+	front_metrics_fence(front, f, made->fresh);
 	front_watch(front, ring_fd, &f->source, EPOLLIN);
 	return 0;
 }
@@ -295,7 +297,8 @@ static bool fence_finish(struct front *front, struct watched *f)
 
 	if (f->gap_pending)
 		return false;
-	state_read(front, f, &state);
+	front_fence_state(front, f, &state);
+	front_metrics_state(f, &state);
 	if (event_tracker_finish(&f->tracker, state.seq, &gap)) {
 		gap_ask(front, f, &gap);
 		return false;
@@ -320,7 +323,7 @@ static void fence_look(struct front *front, struct watched *f, uint64_t now_ms)
 	if (f->gap_pending || now_ms - f->looked_ms < LOOK_EVERY_MS)
 		return;
 	f->looked_ms = now_ms;
-	state_read(front, f, &state);
+	front_fence_state(front, f, &state);
 	if (event_tracker_poll(&f->tracker, state.seq, state.lost, now_ms * 1000000, &gap))
 		gap_ask(front, f, &gap);
 }
@@ -328,8 +331,10 @@ static void fence_look(struct front *front, struct watched *f, uint64_t now_ms)
 static void fence_read(struct front *front, struct watched *f, uint64_t now_ms)
 {
 	struct reading reading = { front, f };
-	int n = enforce_ring_poll(f->ring, 0, on_record, &reading);
+	int n;
 
+	front_metrics_ring(front, f);
+	n = enforce_ring_poll(f->ring, 0, on_record, &reading);
 	gap_give_up(f);
 	if (n == -EBADMSG && !f->broken)
 		cordond_say("the ring of fence %016llx is broken", (unsigned long long)f->id);
@@ -353,6 +358,7 @@ void front_fences_read(struct front *front)
 		if (!f->finished)
 			continue;
 		front->watched[i] = front->watched[--front->n_watched];
+		front_metrics_fence_gone(front, f);
 		watched_free(f);
 	}
 }
@@ -372,7 +378,7 @@ json_t *front_fence_row(const struct front *front, const struct watched *f)
 	char id[EVENT_FENCE_ID_SIZE];
 
 	clock_gettime(CLOCK_REALTIME, &now);
-	state_read(front, f, &state);
+	front_fence_state(front, f, &state);
 	return json_pack("{s:s,s:o,s:o,s:s,s:I,s:o,s:o,s:o,s:o,s:o,s:I,s:I,s:I,s:I,s:b}", "id",
 			 event_format_fence_id(f->id, id), "name", text_or_null(i->fence_name),
 			 "policy", text_or_null(i->policy), "mode",

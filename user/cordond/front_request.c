@@ -164,7 +164,7 @@ static bool text_take(struct client *c, const struct cordond_request *r, enum co
 	return true;
 }
 
-static void do_attach(struct front *front, struct client *c, const struct cordond_request *r)
+static void attach_ask(struct front *front, struct client *c, const struct cordond_request *r)
 {
 	static union wire_message m;
 	struct wire_fence *how = &m.ATTACH.fence;
@@ -201,6 +201,17 @@ static void do_attach(struct front *front, struct client *c, const struct cordon
 		close(fd);
 	}
 	policy_free(policy);
+}
+
+static void do_attach(struct front *front, struct client *c, const struct cordond_request *r)
+{
+	uint64_t now_ms = front_now_ms();
+
+	attach_ask(front, c, r);
+	if (c->serial)
+		c->attach_ms = now_ms;
+	else
+		front_metrics_attached(front, now_ms, false);
 }
 
 /* The fence that the request names; NULL when the client was told. */

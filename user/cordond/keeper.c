@@ -34,12 +34,14 @@ enum {
 	YOUNG_TICKS = 20,  /* a front that ends before is a failure */
 	PAUSE_TICKS_MOST = 40,
 	STOP_TICKS = 20, /* what a front has for its end */
+	FIGURES_TICKS = 40,
 	MESSAGES_A_TURN = 64,
 	FRONT_SEND_BYTES = 4 * 1024 * 1024,
 	FRONT_FILES = 65536,
 };
 
 #define LOCK_FILE ENFORCE_RUN_DIR "/cordond.lock"
+#define METRICS_DIR ENFORCE_RUN_DIR "/metrics"
 
 int keeper_watch(struct keeper *k, int fd, struct keeper_source *source)
 {
@@ -170,6 +172,7 @@ static int hello_send(struct keeper *k)
 					 .started_ns = k->started_ns,
 					 .fronts = k->fronts - 1,
 					 .degraded = k->degraded,
+					 .opened_ms = k->opened_ms,
 				 } };
 
 	if (state_fd < 0 || peers_fd < 0) {
@@ -313,6 +316,14 @@ static void front_tick(struct keeper *k)
 	}
 }
 
+static void figures_send(struct keeper *k)
+{
+	union wire_message m = { .head = { 0 } };
+
+	if (k->front.ready && !enforce_missed(&m.FIGURES.missed))
+		keeper_tell(k, WIRE_FIGURES, 0, &m, NULL);
+}
+
 static void on_timer(struct keeper *k, struct keeper_source *source)
 {
 	uint64_t times, watchdog = notify_watchdog_ms() / 3 / TICK_MS;
@@ -323,6 +334,8 @@ static void on_timer(struct keeper *k, struct keeper_source *source)
 	if (notify_watchdog_ms() && k->tick % (watchdog ? watchdog : 1) == 0)
 		notify_send("WATCHDOG=1");
 	keeper_fences_tick(k);
+	if (k->tick % FIGURES_TICKS == 0)
+		figures_send(k);
 	if (!k->stopping)
 		front_tick(k);
 	else if (++k->front.age > STOP_TICKS)
@@ -388,14 +401,27 @@ static int directory_make(const char *path, struct error *error)
 	return 0;
 }
 
-static int lock_take(struct keeper *k, struct error *error)
+/* Others come through it, to the sockets; whoever made it (`cordon load`, with 0700) may have been of another mind. */
+static int run_dir_make(struct error *error)
 {
-	int err;
+	struct stat st;
 
 	if (mkdir(ENFORCE_RUN_DIR, 0711) && errno != EEXIST)
 		return error_set(error, errno, "cannot make " ENFORCE_RUN_DIR ": %s",
 				 strerror(errno));
-	err = directory_make(KEEPER_DIR, error);
+	if (lstat(ENFORCE_RUN_DIR, &st) || !S_ISDIR(st.st_mode) || st.st_uid)
+		return error_set(error, ENOTDIR, ENFORCE_RUN_DIR " is no directory of root's");
+	if ((st.st_mode & 0111) != 0111 && chmod(ENFORCE_RUN_DIR, (st.st_mode & 07777) | 0111))
+		return error_set(error, errno, ENFORCE_RUN_DIR ": %s", strerror(errno));
+	return 0;
+}
+
+static int lock_take(struct keeper *k, struct error *error)
+{
+	int err = run_dir_make(error);
+
+	if (!err)
+		err = directory_make(KEEPER_DIR, error);
 	if (err)
 		return err;
 	k->lock_fd = open(LOCK_FILE, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
@@ -435,8 +461,17 @@ static int loop_open(struct keeper *k, struct error *error)
 	return 0;
 }
 
+static uint64_t now_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
 static int host_open(struct keeper *k, struct error *error)
 {
+	uint64_t begin_ms;
 	int err;
 
 	host_probe(&k->report);
@@ -446,7 +481,28 @@ static int host_open(struct keeper *k, struct error *error)
 		k->degraded = k->report.lost & HOST_NEED_FILES;
 		err = 0;
 	}
-	return err ? err : enforce_open(&k->report, k->degraded, &k->enforce, error);
+	if (err)
+		return err;
+	begin_ms = now_ms();
+	err = enforce_open(&k->report, k->degraded, &k->enforce, error);
+	k->opened_ms = now_ms() - begin_ms;
+	return err;
+}
+
+/* Where the front may make the socket of its metrics: its own, in a directory that is not. Without it there is no socket. */
+static void metrics_dir_make(const struct keeper *k)
+{
+	_cleanup_close_ int fd = -1;
+	struct error error = { "" };
+	const struct passwd *user = front_user(k, &error);
+	struct stat st;
+
+	mkdir(METRICS_DIR, 0700);
+	fd = open(METRICS_DIR, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (!user || fd < 0 || fstat(fd, &st) || (st.st_uid && st.st_uid != user->pw_uid) ||
+	    fchown(fd, user->pw_uid, user->pw_gid) || fchmod(fd, 0755))
+		cordond_say("%s is no directory of %s's; remove it, after a look at who made it",
+			    METRICS_DIR, k->options->user);
 }
 
 static int keeper_open(struct keeper *k, struct error *error)
@@ -469,6 +525,7 @@ static int keeper_open(struct keeper *k, struct error *error)
 	}
 	if (!err) {
 		keeper_adopt(k);
+		metrics_dir_make(k);
 		err = front_start(k, error);
 	}
 	return err;
@@ -497,6 +554,7 @@ static void keeper_close(struct keeper *k)
 	if (k->listen_fd >= 0) {
 		unlink(k->options->socket);
 		close(k->listen_fd);
+		rmdir(METRICS_DIR);
 	}
 	front_hang_up(k);
 	keeper_fences_leave(k);

@@ -57,7 +57,7 @@ struct keeper {
 	struct enforce *enforce;
 	bool degraded;
 	char node[IDENTITY_NODE_MAX + 1];
-	uint64_t started_ns;
+	uint64_t started_ns, opened_ms;
 	int lock_fd, listen_fd, signal_fd, timer_fd, epoll_fd;
 	struct keeper_source signal_source, timer_source;
 	struct keeper_front front;

@@ -9,12 +9,15 @@
 #define SETTINGS_FOLLOWERS_MAX 64
 #define SETTINGS_CONNECTIONS_MAX 256
 #define SETTINGS_HISTORY_MAX (1024LL * 1024 * 1024)
+#define SETTINGS_COLD_START_MAX_MS 3600000
 
 struct settings {
 	char *operators, *readers; /* groups */
 	long long followers, connections;
 	struct sinks_config sinks;
 	long long history; /* bytes of events that are kept for those who come later or are slow */
+	char *metrics;	   /* the address of the endpoint; NULL: none */
+	long long cold_start_ms;
 };
 
 /*
@@ -25,7 +28,7 @@ int settings_read(const char *text, size_t length, struct settings *ret_settings
 		  struct conf_faults *faults);
 void settings_clear(struct settings *settings); /* takes a zeroed one */
 
-/* Prints the table of keys as a Markdown table. */
-void settings_print_keys(FILE *out);
+/* docs/cordond.md. */
+void settings_print_doc(FILE *out);
 
 #endif

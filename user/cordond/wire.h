@@ -50,6 +50,13 @@ struct wire_hello { /* fds: control socket, state (read only), accepted sockets'
 	uint32_t pad;
 	uint32_t fronts; /* started before this one */
 	uint32_t degraded;
+	uint64_t opened_ms; /* what it took the keeper to have the programs loaded */
+};
+
+/* What only root can count, some times a minute. */
+struct wire_figures {
+	struct wire_head head;
+	uint64_t missed; /* programs that the kernel skipped */
 };
 
 struct wire_config { /* fd: the configuration */
@@ -139,23 +146,24 @@ struct wire_empty {
  * W(TYPE, struct, descriptors, from the front)
  * STOP: end what is under way and exit. ENDING: the fence is about to end: drain; ENDED answers it. PING wants PONG.
  */
-#define WIRE_MESSAGES(W)            \
-	W(HELLO, hello, 3, false)   \
-	W(CONFIG, config, 1, false) \
-	W(MADE, made, 2, false)     \
-	W(POLICY, policy, 0, false) \
-	W(FACT, fact, 0, false)     \
-	W(ENDING, ended, 0, false)  \
-	W(REPLY, reply, 0, false)   \
-	W(PING, empty, 0, false)    \
-	W(STOP, empty, 0, false)    \
-	W(READY, empty, 0, true)    \
-	W(ATTACH, attach, 1, true)  \
-	W(RELOAD, reload, 1, true)  \
-	W(DETACH, detach, 0, true)  \
-	W(GAP, gap, 0, true)        \
-	W(REMARK, remark, 0, true)  \
-	W(ENDED, ended, 0, true)    \
+#define WIRE_MESSAGES(W)              \
+	W(HELLO, hello, 3, false)     \
+	W(CONFIG, config, 1, false)   \
+	W(MADE, made, 2, false)       \
+	W(POLICY, policy, 0, false)   \
+	W(FACT, fact, 0, false)       \
+	W(ENDING, ended, 0, false)    \
+	W(REPLY, reply, 0, false)     \
+	W(PING, empty, 0, false)      \
+	W(FIGURES, figures, 0, false) \
+	W(STOP, empty, 0, false)      \
+	W(READY, empty, 0, true)      \
+	W(ATTACH, attach, 1, true)    \
+	W(RELOAD, reload, 1, true)    \
+	W(DETACH, detach, 0, true)    \
+	W(GAP, gap, 0, true)          \
+	W(REMARK, remark, 0, true)    \
+	W(ENDED, ended, 0, true)      \
 	W(PONG, empty, 0, true)
 
 enum wire_type {

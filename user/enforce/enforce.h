@@ -69,6 +69,12 @@ int enforce_unload(unsigned int *ret_alive, struct error *error);
  */
 int enforce_upgrade(const struct host_report *report, struct error *error);
 
+/*
+ * How often programs of the node, those of cgroups aside, were skipped by the kernel because one ran already on that CPU, since
+ * they were loaded. 0 or -errno.
+ */
+int enforce_missed(uint64_t *ret_missed);
+
 /* How the programs are attached: "lsm", "fmod_ret" or "cgroup only". */
 const char *enforce_attach_type(const struct enforce *enforce);
 

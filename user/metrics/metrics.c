@@ -40,6 +40,12 @@ static const struct {
 static const char *const types[] = { CORDON_TYPES(CORDON_X) };
 static const char *const causes[] = { CORDON_FAULTS(CORDON_X) };
 #undef CORDON_X
+/* What only allows has none. */
+#define CORDON_WORD_ALLOW(name) NULL
+#define CORDON_WORD_DENY(name) name
+#define CORDON_X(e, v, n, d) CORDON_WORD_##v(n),
+static const char *const rules[] = { CORDON_RULES(CORDON_X) };
+#undef CORDON_X
 #define CORDON_X(e, n) n,
 static const char *const verdicts[] = { CORDON_VERDICTS(CORDON_X) };
 #undef CORDON_X
@@ -48,8 +54,9 @@ static const char *const verdicts[] = { CORDON_VERDICTS(CORDON_X) };
 static const double buckets[] = { CORDON_METRIC_BUCKETS(CORDON_X) };
 #undef CORDON_X
 
-enum { PLACES_A = METRICS_LABELS_MAX + 1, PLACES_B = 4 };
-_Static_assert(ARRAY_SIZE(types) < PLACES_A && ARRAY_SIZE(causes) < PLACES_A &&
+enum { PLACES_A = 128, PLACES_B = 4 };
+_Static_assert(METRICS_LABELS_MAX < PLACES_A && ARRAY_SIZE(types) < PLACES_A &&
+		       ARRAY_SIZE(causes) < PLACES_A && ARRAY_SIZE(rules) < PLACES_A &&
 		       ARRAY_SIZE(verdicts) <= PLACES_B,
 	       "each value of a label has its place");
 
@@ -94,10 +101,10 @@ static void number_add(atomic_ullong *number, double more)
 static bool label_is_free(enum label label)
 {
 	return label != LABEL_NONE && label != LABEL_TYPE && label != LABEL_VERDICT &&
-	       label != LABEL_CAUSE;
+	       label != LABEL_CAUSE && label != LABEL_RULE;
 }
 
-/* The words of a label of tables.h, or none. */
+/* The words of a label of tables.h, or none; NULL: no value of the label. */
 static size_t label_words(enum label label, const char *const **ret_words)
 {
 	static const char *const nothing[] = { "" };
@@ -112,6 +119,9 @@ static size_t label_words(enum label label, const char *const **ret_words)
 	case LABEL_CAUSE:
 		*ret_words = causes;
 		return ARRAY_SIZE(causes);
+	case LABEL_RULE:
+		*ret_words = rules;
+		return ARRAY_SIZE(rules);
 	default:
 		*ret_words = nothing;
 		return 1;
@@ -278,7 +288,7 @@ static void metric_print(FILE *out, unsigned int metric)
 		return;
 	}
 	for (unsigned int i = 0; i < n_a; i++)
-		for (unsigned int j = 0; j < n_b; j++)
+		for (unsigned int j = 0; words_a[i] && j < n_b; j++)
 			series_print(out, metric, i, words_a[i], j, words_b[j]);
 }
 
@@ -298,13 +308,25 @@ static const char doc_head[] =
 	"\n"
 	"# Metrics\n"
 	"\n"
-	"cordond answers `GET /metrics` in the text format of Prometheus, on a unix socket or an "
-	"address\n"
-	"(`metrics:` in its configuration; off unless it is given). There is no authentication: "
-	"whoever can\n"
-	"connect can read the figures and the names of sinks. At most 16 connections at a time; a "
-	"request has\n"
-	"4 KiB and 5 s.\n"
+	"cordond answers `GET /metrics` in the text format of Prometheus, on a unix socket or a "
+	"loopback\n"
+	"address; off unless `metrics.address` is given (docs/cordond.md). There is no "
+	"authentication: whoever\n"
+	"can connect can read the figures, the ids of fences and the names of sinks. A socket is "
+	"made with mode\n"
+	"0660, of user and group cordon. At most 16 connections at a time; a request has 4 KiB and "
+	"5 s.\n"
+	"\n"
+	"```yaml\n"
+	"metrics: {address: unix:/run/cordon/metrics/socket}    # or 127.0.0.1:9464\n"
+	"```\n"
+	"\n"
+	"The front counts, the part of cordond without privilege; one that was started again "
+	"begins "
+	"with 0, which\n"
+	"`rate()` and `increase()` know how to take. What it cannot have seen, because it was not "
+	"there, is in gap\n"
+	"records or in the kernel's own counts (`cordon list`).\n"
 	"\n"
 	"`packaging/cordon.rules.yml` has alert rules for them.\n"
 	"\n"

@@ -23,7 +23,7 @@ enum metric { CORDON_METRICS(CORDON_X) METRIC_COUNT };
 #undef CORDON_X
 
 /*
- * Adds to a counter or a gauge. a, b: values of the labels: numbers of tables.h (enum cordon_type, _verdict, _fault), or what
+ * Adds to a counter or a gauge. a, b: values of the labels: numbers of tables.h (enum cordon_type, _verdict, _fault, _rule), or what
  * metrics_label() gave; 0 where there is no label. Beyond the label's values: counted as the last. May be called from any thread.
  */
 void metrics_add(enum metric metric, unsigned int a, unsigned int b, double value);
@@ -63,12 +63,14 @@ typedef void metrics_refresh_fn(void *arg);
 #define METRICS_TIME_MAX_MS 5000   /* for a request and its answer */
 
 /*
- * Answers GET /metrics in the caller's event loop (libevent) on address: "unix:PATH", "HOST:PORT" or "[HOST]:PORT", numbers only.
+ * Answers GET /metrics in the caller's event loop (libevent; NULL: in one of its own, see metrics_server_turn()) on address: "unix:PATH", "HOST:PORT" or "[HOST]:PORT", numbers only.
  * refresh may be NULL. A unix socket is made with mode 0660; one that nobody listens on is replaced. Whoever can connect can read
  * the names of sinks and all figures. Returns 0 or -errno with the cause.
  */
 int metrics_serve(struct event_base *base, const char *address, metrics_refresh_fn *refresh,
 		  void *arg, struct metrics_server **ret_server, struct error *error);
+/* With a loop of its own: does what can be done now, without waiting. To be called some times a second. */
+void metrics_server_turn(struct metrics_server *server); /* takes NULL */
 void metrics_server_free(struct metrics_server *server); /* takes NULL */
 
 #endif

@@ -27,6 +27,7 @@ struct connection {
 
 struct metrics_server {
 	struct event_base *base;
+	bool own_base;
 	struct evconnlistener *listener;
 	char *path; /* of a unix socket, to be removed; else NULL */
 	metrics_refresh_fn *refresh;
@@ -275,15 +276,25 @@ int metrics_serve(struct event_base *base, const char *address, metrics_refresh_
 
 	if (!server)
 		return error_set(error, ENOMEM, "out of memory");
-	*server = (struct metrics_server){ .base = base, .refresh = refresh, .arg = arg };
+	*server = (struct metrics_server){
+		.base = base ? base : event_base_new(),
+		.own_base = !base,
+		.refresh = refresh,
+		.arg = arg,
+	};
+	if (!server->base) {
+		free(server);
+		return error_set(error, ENOMEM, "metrics: no event loop");
+	}
 	fd = path ? unix_listen(path, error) : address_listen(address, error);
 	if (fd < 0) {
-		free(server);
+		metrics_server_free(server);
 		return fd;
 	}
 	server->path = path ? strdup(path) : NULL;
-	server->listener = evconnlistener_new(
-		base, on_accept, server, LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC, 16, fd);
+	server->listener =
+		evconnlistener_new(server->base, on_accept, server,
+				   LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC, 16, fd);
 	if (!server->listener) {
 		close(fd);
 		metrics_server_free(server);
@@ -291,6 +302,12 @@ int metrics_serve(struct event_base *base, const char *address, metrics_refresh_
 	}
 	*ret_server = server;
 	return 0;
+}
+
+void metrics_server_turn(struct metrics_server *server)
+{
+	if (server)
+		event_base_loop(server->base, EVLOOP_NONBLOCK);
 }
 
 void metrics_server_free(struct metrics_server *server)
@@ -301,6 +318,8 @@ void metrics_server_free(struct metrics_server *server)
 		connection_end(server->connections);
 	if (server->listener)
 		evconnlistener_free(server->listener);
+	if (server->own_base)
+		event_base_free(server->base);
 	if (server->path)
 		unlink(server->path);
 	free(server->path);

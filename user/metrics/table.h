@@ -20,19 +20,30 @@
 	M(EVENTS, COUNTER, "cordon_events_total", TYPE, VERDICT,                                  \
 	  "events in the stream, each with its count")                                            \
 	M(LOST, COUNTER, "cordon_events_lost_total", CAUSE, NONE,                                 \
-	  "events that were numbered and could not be delivered, by cause")                       \
+	  "events that were numbered and could not be delivered: `ring_full` or `report`")        \
+	M(DENIED, COUNTER, "cordon_denied_total", RULE, NONE,                                     \
+	  "what a rule denied, or would have denied in audit mode, as events say")                \
+	M(FENCE_DENIED, COUNTER, "cordon_fence_denied_total", FENCE, NONE,                        \
+	  "the same by fence, for as long as it is there")                                        \
+	M(FENCE_LOST, COUNTER, "cordon_fence_lost_total", FENCE, NONE,                            \
+	  "events of the fence that were lost, as gap records say")                               \
+	M(FAULTS, COUNTER, "cordon_faults_total", CAUSE, NONE,                                    \
+	  "what the kernel counts, by cause; `inherit`, `enter` and `socket_mark`: state was "    \
+	  "full, and the task or socket was refused")                                             \
 	M(ATTACH_FAILURES, COUNTER, "cordon_attach_failures_total", NONE, NONE,                   \
-	  "fences that could not be made")                                                        \
+	  "requests for a fence that were not met")                                               \
 	M(MISSED_HOOKS, COUNTER, "cordon_missed_hooks_total", NONE, NONE,                         \
 	  "runs of programs that the kernel skipped, because one ran already on that CPU")        \
 	M(LOAD_SECONDS, GAUGE, "cordon_verifier_load_seconds", NONE, NONE,                        \
-	  "time that the kernel took for the last loading of the programs")                       \
+	  "time until cordond had its programs loaded when it started; little if they were")      \
 	M(RING_FILL, GAUGE, "cordon_ring_fill_ratio", NONE, NONE,                                 \
-	  "fill of the fullest ring buffer, 0 to 1")                                              \
+	  "fill of the fullest ring buffer, the highest of the last half minute or more, 0 to 1") \
 	M(COLD_START, HISTOGRAM, "cordon_cold_start_seconds", NONE, NONE,                         \
-	  "from exec of cordon to that of the command, or from the hook to the payload")          \
+	  "from a request for a fence until it held and had proved it")                           \
 	M(COLD_START_SLOW, COUNTER, "cordon_cold_start_slow_total", NONE, NONE,                   \
-	  "cold starts above the limit that is set")                                              \
+	  "cold starts that took longer than `metrics.cold_start`")                               \
+	M(FRONT_RESTARTS, COUNTER, "cordon_front_restarts_total", NONE, NONE,                     \
+	  "times that cordond's front was started again; counters of events begin anew then")     \
 	M(ALERTS, COUNTER, "cordon_alerts_total", ALERT, NONE,                                    \
 	  "alerts that were written as events")                                                   \
 	M(FOLLOWERS, GAUGE, "cordon_followers", NONE, NONE, "clients that follow the stream")     \
@@ -52,12 +63,14 @@
 	M(SINK_CHAIN_BROKEN, GAUGE, "cordon_sink_chain_broken", SINK, NONE,                       \
 	  "1: what was in the file did not verify when it was opened")
 
-/* L(ENUM, name, doc): labels. TYPE, VERDICT and CAUSE have the words of tables.h; the others have texts known at run time. */
+/* L(ENUM, name, doc): labels. TYPE, VERDICT, CAUSE and RULE have the words of tables.h; the others have texts known at run time. */
 #define CORDON_METRIC_LABELS(L)                                                  \
 	L(NONE, "", "")                                                          \
 	L(TYPE, "type", "type of event")                                         \
 	L(VERDICT, "verdict", "its verdict")                                     \
 	L(CAUSE, "cause", "fault that the kernel counts, `ring_full` and so on") \
+	L(RULE, "rule", "policy line that denied")                               \
+	L(FENCE, "fence", "id of a fence that is there")                         \
 	L(VERSION, "version", "version of Cordon")                               \
 	L(ALERT, "alert", "op of the alert's event")                             \
 	L(SINK, "sink", "name of the sink")
