@@ -124,7 +124,7 @@ $(O)/cordon: $(call obj,cordon) $(CORDOND_WORDS) $(LIBS) $(ADMIN_LIBS)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $(call obj,cordon) $(CORDOND_WORDS) $(ADMIN_LIBS) $(LINK_LIBS) $(LDLIBS)
 
-CORDOND_LIBS := $(SINK_LIBS) $(METRICS_LIBS)
+CORDOND_LIBS := $(SINK_LIBS) $(METRICS_LIBS) $(ALERT_LIBS)
 CORDOND_LDLIBS := $(SINK_LDLIBS) $(METRICS_LDLIBS)
 
 $(O)/cordond: $(call obj,cordond) $(CORDOND_LIBS) $(LIBS)

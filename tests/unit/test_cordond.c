@@ -243,6 +243,26 @@ static void test_metrics_address(void **state)
 	}
 }
 
+static void test_alerts(void **state)
+{
+	struct settings s;
+	unsigned int line;
+
+	(void)state;
+	assert_int_equal(settings("", &s, &line), 0); /* on */
+	assert_int_equal(s.alert_denials, 100);
+	assert_int_equal(s.alert_window_ms, 60000);
+	assert_int_equal(s.alert_quiet_ms, 300000);
+	settings_clear(&s);
+	assert_int_equal(settings("cordond: 1\nalerts: {deny_rate: {denials: 0}, quiet: 1s}\n", &s,
+				  &line),
+			 0);
+	assert_int_equal(s.alert_denials, 0);
+	assert_int_equal(s.alert_window_ms, 60000);
+	assert_int_equal(s.alert_quiet_ms, 1000);
+	settings_clear(&s);
+}
+
 static void test_settings(void **state)
 {
 	static const struct {
@@ -273,6 +293,11 @@ static void test_settings(void **state)
 		{ "cordond: 1\nmetrics: {address: unix:/" LONG LONG "}\n", 2 },
 		{ "cordond: 1\nmetrics: {address: unix:/m, cold_start: 0s}\n", 2 },
 		{ "cordond: 1\nmetrics: {adress: unix:/m}\n", 2 },
+		{ "cordond: 1\nalerts: {deny_rate: {denials: -1}}\n", 2 },
+		{ "cordond: 1\nalerts: {deny_rate: {denials: 1000000001}}\n", 2 },
+		{ "cordond: 1\nalerts: {deny_rate: {window: 999ms}}\n", 2 },
+		{ "cordond: 1\nalerts: {quiet: 25h}\n", 2 },
+		{ "cordond: 1\nalerts: {destructive: {}}\n", 2 },
 	};
 	struct settings s;
 	unsigned int line;
@@ -363,6 +388,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_history),
 		cmocka_unit_test(test_settings),
 		cmocka_unit_test(test_metrics_address),
+		cmocka_unit_test(test_alerts),
 		cmocka_unit_test(test_doc),
 		cmocka_unit_test(test_listen),
 	};

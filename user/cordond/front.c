@@ -130,10 +130,30 @@ static int sinks_use(struct front *front, const struct settings *settings)
 	return err;
 }
 
+/* Other limits begin to count anew. */
+static void alerts_use(struct front *front, const struct settings *before)
+{
+	const struct settings *now = &front->settings;
+	const struct alert_limits limits = {
+		.denials = (uint64_t)now->alert_denials,
+		.denials_window_ns = (uint64_t)now->alert_window_ms * 1000000,
+		.quiet_ns = (uint64_t)now->alert_quiet_ms * 1000000,
+	};
+	struct error error = { "" };
+
+	if (front->configured && now->alert_denials == before->alert_denials &&
+	    now->alert_window_ms == before->alert_window_ms &&
+	    now->alert_quiet_ms == before->alert_quiet_ms)
+		return;
+	alerts_close(TAKE_PTR(front->alerts));
+	if (limits.denials && alerts_open(&limits, &front->alerts, &error))
+		cordond_say("there are no alerts: %s", error.text);
+}
+
 static void on_config(struct front *front, int fd)
 {
 	struct settings settings = { .operators = NULL };
-	_cleanup_free_ char *before = NULL;
+	struct settings before;
 	union wire_message m = { .head = { 0 } };
 	int err = settings_load(fd, "configuration", &settings);
 
@@ -149,11 +169,12 @@ static void on_config(struct front *front, int fd)
 	if (!err) {
 		if (front->configured && settings.history != front->settings.history)
 			cordond_say("limits.history: takes a restart of cordond");
-		before = TAKE_PTR(front->settings.metrics);
-		settings_clear(&front->settings);
+		before = front->settings;
 		front->settings = settings;
 		front_groups_look_up(front);
-		front_metrics_use(front, before);
+		front_metrics_use(front, before.metrics);
+		alerts_use(front, &before);
+		settings_clear(&before);
 	} else {
 		cordond_say("the configuration has faults; the one before stays");
 	}

@@ -5,6 +5,7 @@
 
 #include <grp.h>
 
+#include "alert/alert.h"
 #include "control/control.h"
 #include "cordond/account.h"
 #include "cordond/cordond.h"
@@ -37,8 +38,10 @@ struct watched {
 	struct enforce_ring *ring;
 	struct account_page *account; /* mapped */
 	struct event_tracker tracker;
-	uint64_t gap_count, gap_ms;	     /* of the gap whose number is awaited */
-	uint64_t looked_ms;		     /* when its counters were last read */
+	uint64_t gap_count, gap_ms; /* of the gap whose number is awaited */
+	uint64_t looked_ms;	    /* when its counters were last read */
+	bool alert_due;
+	struct alert alert;		     /* that the keeper could not be asked to number yet */
 	unsigned int label;		     /* in metrics */
 	uint64_t faults[CORDON_FAULT_COUNT]; /* of its counters, what metrics have already */
 };
@@ -98,7 +101,8 @@ struct front {
 	struct client *clients;
 	size_t n_clients, n_readers;
 	struct history *history;
-	struct sinks *sinks; /* NULL until configured */
+	struct sinks *sinks;   /* NULL until configured */
+	struct alerts *alerts; /* NULL: none are wanted */
 	struct front_metrics {
 		struct metrics_server *server; /* NULL: not configured, or not to be had yet */
 		bool said;		       /* that it is not to be had */

@@ -117,6 +117,32 @@ static void context_fill(struct front *front, struct watched *f)
 	};
 }
 
+/* An alert becomes an event of its fence: the keeper numbers it. One that cannot be asked for now stays due. */
+static void alert_ask(struct front *front, struct watched *f)
+{
+	const struct alert *alert = &f->alert;
+	union wire_message m = { .REMARK = {
+					 .fence_id = f->id,
+					 .op = alert->op,
+					 .first_ns = alert->first_ns,
+					 .last_ns = alert->last_ns,
+				 } };
+
+	m.REMARK.count = alert->count > UINT32_MAX ? UINT32_MAX : (uint32_t)alert->count;
+	snprintf(m.REMARK.detail, sizeof(m.REMARK.detail), "%s", alert->detail);
+	f->alert_due = front_ask(front, WIRE_REMARK, 0, &m, NULL);
+}
+
+static void event_watch(struct front *front, struct watched *f, const struct event *event)
+{
+	struct alert alert;
+
+	if (!front->alerts || !alerts_see(front->alerts, &f->context, event, &alert))
+		return;
+	f->alert = alert;
+	alert_ask(front, f);
+}
+
 static void event_give(struct front *front, struct watched *f, const struct event *event)
 {
 	size_t bytes = event_format_json(front->line, &f->context, event);
@@ -128,6 +154,7 @@ static void event_give(struct front *front, struct watched *f, const struct even
 	if (front->sinks)
 		sinks_write(front->sinks, &f->context, event);
 	history_add(front->history, f->id, event->raw.seq, front->line, bytes);
+	event_watch(front, f, event);
 }
 
 /* A gap record is due: the keeper numbers it. One that cannot be asked for now is due again. */
@@ -197,12 +224,16 @@ void front_fence_fact(struct front *front, const struct wire_fact *fact)
 	    fact->op >= CORDON_OP_COUNT)
 		return;
 	event_make(event, fact->op, &info, &policy, fact->seq, fact->detail);
+	event->first_ns = fact->first_ns;
+	event->last_ns = fact->last_ns;
 	event->value = fact->value;
 	event->raw.count = fact->count;
 	event->raw.mono_ns = fact->mono_ns;
 	event->time_ns = fact->time_ns;
 	if (fact->op == CORDON_OP_STEER)
 		event->raw.verdict = CORDON_VERDICT_DENY;
+	if (fact->op == CORDON_OP_DENY_RATE)
+		event->raw.rule = CORDON_RULE_ALERT_DENY_RATE;
 	if (fact->op == CORDON_OP_GAP)
 		f->gap_pending = false;
 	event_see(front, f, event);
@@ -336,6 +367,8 @@ static void fence_read(struct front *front, struct watched *f, uint64_t now_ms)
 	front_metrics_ring(front, f);
 	n = enforce_ring_poll(f->ring, 0, on_record, &reading);
 	gap_give_up(f);
+	if (f->alert_due)
+		alert_ask(front, f);
 	if (n == -EBADMSG && !f->broken)
 		cordond_say("the ring of fence %016llx is broken", (unsigned long long)f->id);
 	f->broken = n == -EBADMSG;

@@ -20,6 +20,9 @@ void front_metrics_event(const struct watched *f, const struct event *event)
 		metrics_add(METRIC_DENIED, raw->rule, 0, n);
 		metrics_add(METRIC_FENCE_DENIED, f->label, 0, n);
 	}
+	if (raw->op == CORDON_OP_DENY_RATE)
+		metrics_add(METRIC_ALERTS, metrics_label(METRIC_ALERTS, event_op_name(raw->op)), 0,
+			    1);
 	if (raw->op == CORDON_OP_GAP)
 		metrics_add(METRIC_FENCE_LOST, f->label, 0, n);
 }
@@ -141,6 +144,7 @@ static void on_refresh(void *arg)
 		degraded += f->degraded;
 	}
 	metrics_set(METRIC_BUILD_INFO, metrics_label(METRIC_BUILD_INFO, CORDON_VERSION), 0, 1);
+	metrics_label(METRIC_ALERTS, event_op_name(CORDON_OP_DENY_RATE)); /* 0 is told, too */
 	metrics_set(METRIC_START_TIME, 0, 0, (double)front->started_ns / 1e9);
 	metrics_set(METRIC_FENCES, 0, 0, (double)front->n_watched);
 	metrics_set(METRIC_FENCES_MAX, 0, 0, front->n_states);

@@ -49,30 +49,23 @@ static struct kept *kept_find(struct keeper *k, uint64_t id)
 /* --- telling the front ------------------------------------------------------------------------ */
 
 /* An event of ours. It is numbered in any case: one that the front does not get shows as a gap. */
-static void fact_count(struct keeper *k, struct kept *f, enum cordon_op op, int64_t value,
-		       uint32_t count, const char *detail)
+static void fact_tell(struct keeper *k, struct kept *f, union wire_message *m, const char *detail)
 {
-	union wire_message m = { .FACT = {
-					 .fence_id = f->id,
-					 .seq = __atomic_add_fetch(
-						 &enforce_fence_state(f->fence)->seq, 1,
-						 __ATOMIC_RELAXED),
-					 .mono_ns = clock_ns(CLOCK_MONOTONIC),
-					 .time_ns = clock_ns(CLOCK_REALTIME),
-					 .value = value,
-					 .op = op,
-					 .count = count,
-				 } };
-
-	snprintf(m.FACT.detail, sizeof(m.FACT.detail), "%s", detail);
+	m->FACT.fence_id = f->id;
+	m->FACT.seq = __atomic_add_fetch(&enforce_fence_state(f->fence)->seq, 1, __ATOMIC_RELAXED);
+	m->FACT.mono_ns = clock_ns(CLOCK_MONOTONIC);
+	m->FACT.time_ns = clock_ns(CLOCK_REALTIME);
+	snprintf(m->FACT.detail, sizeof(m->FACT.detail), "%s", detail);
 	if (f->shown)
-		keeper_tell(k, WIRE_FACT, 0, &m, NULL);
+		keeper_tell(k, WIRE_FACT, 0, m, NULL);
 }
 
 static void fact(struct keeper *k, struct kept *f, enum cordon_op op, int64_t value,
 		 const char *detail)
 {
-	fact_count(k, f, op, value, 0, detail);
+	union wire_message m = { .FACT = { .op = op, .value = value } };
+
+	fact_tell(k, f, &m, detail);
 }
 
 static void reply(struct keeper *k, uint32_t serial, int err, uint64_t id, unsigned int proved,
@@ -557,24 +550,32 @@ int keeper_detach(struct keeper *k, const struct wire_detach *request)
 int keeper_gap(struct keeper *k, const struct wire_gap *request)
 {
 	struct kept *f = kept_find(k, request->fence_id);
+	union wire_message m = { .FACT = { .op = CORDON_OP_GAP } };
 
 	if (!request->gap.count ||
 	    !wire_text_is_sound(request->gap.detail, sizeof(request->gap.detail)))
 		return -EPROTO;
+	m.FACT.count = request->gap.count;
 	if (f)
-		fact_count(k, f, CORDON_OP_GAP, 0, request->gap.count, request->gap.detail);
+		fact_tell(k, f, &m, request->gap.detail);
 	return 0;
 }
 
 int keeper_remark(struct keeper *k, const struct wire_remark *request)
 {
 	struct kept *f = kept_find(k, request->fence_id);
+	union wire_message m = { .FACT = {
+					 .op = request->op,
+					 .count = request->count,
+					 .first_ns = request->first_ns,
+					 .last_ns = request->last_ns,
+				 } };
 
-	if (request->op != CORDON_OP_STEER ||
+	if ((request->op != CORDON_OP_STEER && request->op != CORDON_OP_DENY_RATE) ||
 	    !wire_text_is_sound(request->detail, sizeof(request->detail)))
 		return -EPROTO;
 	if (f)
-		fact(k, f, request->op, 0, request->detail);
+		fact_tell(k, f, &m, request->detail);
 	return 0;
 }
 

@@ -33,7 +33,8 @@ static const char *const paragraphs[] = {
 	"meanwhile is counted and said in a gap record.",
 	"Two processes: the keeper, as root, holds fences and reads no text that others wrote; "
 	"the front, as a user of its own and without any capability, has the control socket, "
-	"policies, events and sinks. If the front dies, the keeper starts another.",
+	"policies, events, sinks, alerts and metrics. If the front dies, the keeper starts "
+	"another.",
 	"SIGHUP has the configuration read anew; with a fault the old one stays. SIGTERM ends "
 	"cordond and leaves every fence enforced.",
 };

@@ -2,6 +2,8 @@
 /* See settings.h. */
 #include "cordond/settings.h"
 
+#include "alert/alert.h"
+
 #include <arpa/inet.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -57,6 +59,44 @@ static void read_address(struct conf_reader *reader, const struct conf_key *key,
 				  "connect",
 				  key->expects);
 }
+
+static const struct conf_key deny_rate_rows[] = {
+	{ .name = "denials",
+	  .read = conf_read_integer,
+	  .offset = offsetof(struct settings, alert_denials),
+	  .max = SETTINGS_ALERT_DENIALS_MAX,
+	  .expects = "a number",
+	  .fallback = "100",
+	  .doc = "so many denials of one fence within the window are an alert: an event "
+		 "`deny_rate`; "
+		 "0: none" },
+	{ .name = "window",
+	  .read = conf_read_duration,
+	  .offset = offsetof(struct settings, alert_window_ms),
+	  .min = 1000,
+	  .max = SETTINGS_ALERT_MAX_MS,
+	  .expects = "a time",
+	  .fallback = "`1m`",
+	  .doc = "see `denials`" },
+	CONF_KEYS_END,
+};
+
+static const struct conf_key alerts_rows[] = {
+	{ .name = "deny_rate",
+	  .read = conf_read_mapping,
+	  .expects = "a mapping",
+	  .sub = deny_rate_rows,
+	  .doc = "a fence that is denied too much" },
+	{ .name = "quiet",
+	  .read = conf_read_duration,
+	  .offset = offsetof(struct settings, alert_quiet_ms),
+	  .min = 1000,
+	  .max = SETTINGS_ALERT_MAX_MS,
+	  .expects = "a time",
+	  .fallback = "`5m`",
+	  .doc = "after an alert there is none about the same fence for so long" },
+	CONF_KEYS_END,
+};
 
 static const struct conf_key metrics_rows[] = {
 	{ .name = "address",
@@ -150,6 +190,11 @@ static const struct conf_key rows[] = {
 	  .expects = "a mapping",
 	  .sub = metrics_rows,
 	  .doc = "figures for Prometheus" },
+	{ .name = "alerts",
+	  .read = conf_read_mapping,
+	  .expects = "a mapping",
+	  .sub = alerts_rows,
+	  .doc = "alerts of Cordon's own, which are events of the fence" },
 	CONF_KEYS_END,
 };
 
@@ -171,7 +216,11 @@ int settings_read(const char *text, size_t length, struct settings *ret_settings
 {
 	struct conf_reader reader = { .faults = faults, .whole = "the configuration" };
 	struct conf_node *root = NULL;
-	struct settings s = { .operators = NULL };
+	struct settings s = {
+		.alert_denials = (long long)ALERT_LIMITS_DEFAULT.denials,
+		.alert_window_ms = (long long)ALERT_LIMITS_DEFAULT.denials_window_ns / 1000000,
+		.alert_quiet_ms = (long long)ALERT_LIMITS_DEFAULT.quiet_ns / 1000000,
+	};
 	int err = 0;
 
 	if (strspn(text, " \t\r\n") != length) { /* an empty one is one of defaults */

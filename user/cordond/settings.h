@@ -10,6 +10,8 @@
 #define SETTINGS_CONNECTIONS_MAX 256
 #define SETTINGS_HISTORY_MAX (1024LL * 1024 * 1024)
 #define SETTINGS_COLD_START_MAX_MS 3600000
+#define SETTINGS_ALERT_DENIALS_MAX 1000000000
+#define SETTINGS_ALERT_MAX_MS 86400000
 
 struct settings {
 	char *operators, *readers; /* groups */
@@ -18,6 +20,7 @@ struct settings {
 	long long history; /* bytes of events that are kept for those who come later or are slow */
 	char *metrics;	   /* the address of the endpoint; NULL: none */
 	long long cold_start_ms;
+	long long alert_denials, alert_window_ms, alert_quiet_ms; /* user/alert; 0 denials: none */
 };
 
 /*

@@ -86,12 +86,13 @@ struct wire_gap {
 	struct event_gap gap;
 };
 
-/* An event about a fence is due that the front itself has seen; op is one of what wire_op_allowed() says. */
+/* An event about a fence is due that the front itself has seen: op `steer`, or an alert. */
 struct wire_remark {
 	struct wire_head head;
 	uint64_t fence_id;
 	uint32_t op;
-	uint32_t pad;
+	uint32_t count;		    /* of an alert, as are the next */
+	uint64_t first_ns, last_ns; /* CLOCK_REALTIME */
 	char detail[WIRE_DETAIL_MAX];
 };
 
@@ -129,7 +130,8 @@ struct wire_fact {
 	uint64_t time_ns;
 	int64_t value;
 	uint32_t op;
-	uint32_t count; /* of a gap */
+	uint32_t count;		    /* of a gap or an alert */
+	uint64_t first_ns, last_ns; /* of an alert */
 	char detail[WIRE_DETAIL_MAX];
 };
 
