@@ -1,17 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * `cordon list`, `cordon detach` and `cordon reload`: the fences that cordond keeps. No privilege of their own. Tasks are
- * counted here, from the cgroup's files, which anybody may read.
+ * `cordon list`, `cordon detach` and `cordon reload`: the fences that cordond keeps. No privilege of their own.
  */
-#include <dirent.h>
 #include <errno.h>
-#include <limits.h>
 #include <string.h>
 
-#include "cordon/daemon_client.h"
-#include "event/event.h"
-
-enum { DEPTH_MAX = 16 };
+#include "cordon/fences.h"
 
 /* --- list ------------------------------------------------------------------------------------- */
 
@@ -26,82 +20,6 @@ static const struct cli_option list_rows[] = {
 	DAEMON_CLIENT_OPTION(offsetof(struct list_options, socket)),
 	{ 0, NULL, CLI_FLAG, 0, NULL, NULL, 0, 0, NULL },
 };
-
-struct list {
-	json_t *rows; /* array */
-	bool failed;
-};
-
-/* Processes of a cgroup and of those below it; -1 when it cannot be read. */
-static long long tasks_count(const char *cgroup, int depth)
-{
-	char path[PATH_MAX], line[32];
-	long long n = 0;
-	FILE *f;
-	DIR *d;
-
-	if (snprintf(path, sizeof(path), "%s/cgroup.procs", cgroup) >= (int)sizeof(path))
-		return -1;
-	f = fopen(path, "re");
-	if (!f)
-		return -1;
-	while (fgets(line, sizeof(line), f))
-		n++;
-	fclose(f);
-	d = depth < DEPTH_MAX ? opendir(cgroup) : NULL;
-	for (struct dirent *entry; d && (entry = readdir(d));) {
-		long long below;
-
-		if (entry->d_type != DT_DIR || entry->d_name[0] == '.' ||
-		    snprintf(path, sizeof(path), "%s/%s", cgroup, entry->d_name) >=
-			    (int)sizeof(path))
-			continue;
-		below = tasks_count(path, depth + 1);
-		n += below > 0 ? below : 0;
-	}
-	if (d)
-		closedir(d);
-	return n;
-}
-
-static void list_take(void *context, const json_t *row)
-{
-	struct list *list = context;
-	json_t *copy = json_copy((json_t *)row);
-	const char *cgroup = json_string_value(json_object_get(row, "cgroup"));
-	long long tasks = cgroup && cgroup[0] == '/' ? tasks_count(cgroup, 0) : -1;
-
-	json_object_set_new(copy, "tasks", tasks < 0 ? json_null() : json_integer(tasks));
-	list->failed |= json_array_append_new(list->rows, copy);
-}
-
-/* A text of a row for a terminal: what could act on it becomes "?". */
-static const char *cell(const json_t *row, const char *key, char *text, size_t size)
-{
-	const json_t *value = json_object_get(row, key);
-
-	if (json_is_integer(value))
-		snprintf(text, size, "%lld", (long long)json_integer_value(value));
-	else
-		snprintf(text, size, "%s", json_is_string(value) ? json_string_value(value) : "-");
-	for (char *c = text; *c; c++)
-		if ((unsigned char)*c < 0x20 || (unsigned char)*c >= 0x7f)
-			*c = '?';
-	return text;
-}
-
-static const char *age_text(long long s, char *text, size_t size)
-{
-	if (s < 120)
-		snprintf(text, size, "%llds", s);
-	else if (s < 7200)
-		snprintf(text, size, "%lldm", s / 60);
-	else if (s < 172800)
-		snprintf(text, size, "%lldh", s / 3600);
-	else
-		snprintf(text, size, "%lldd", s / 86400);
-	return text;
-}
 
 static const struct {
 	const char *title, *key;
@@ -124,63 +42,29 @@ static void list_print(const json_t *rows)
 	json_array_foreach(rows, i, row)
 	{
 		for (size_t k = 0; k < ARRAY_SIZE(columns); k++) {
-			cell(row, columns[k].key, text, sizeof(text));
+			fences_cell(row, columns[k].key, text, sizeof(text));
 			if (!strcmp(columns[k].key, "container"))
 				text[12] = '\0';
 			printf("%-*s ", columns[k].width, text);
 		}
-		printf("%s\n", age_text(json_integer_value(json_object_get(row, "age_s")), text,
-					sizeof(text)));
+		printf("%s\n", fences_age(json_integer_value(json_object_get(row, "age_s")), text,
+					  sizeof(text)));
 	}
-}
-
-static int list_compare(const void *a, const void *b)
-{
-	const json_t *const *x = a, *const *y = b;
-
-	return strcmp(json_string_value(json_object_get(*x, "id")),
-		      json_string_value(json_object_get(*y, "id")));
-}
-
-/* By id, which is by age. */
-static void list_sort(json_t *rows)
-{
-	size_t n = json_array_size(rows);
-	json_t **v = calloc(n + 1, sizeof(*v));
-
-	if (!v)
-		return;
-	for (size_t i = 0; i < n; i++)
-		v[i] = json_incref(json_array_get(rows, i));
-	qsort(v, n, sizeof(*v), list_compare);
-	for (size_t i = 0; i < n; i++)
-		json_array_set_new(rows, i, v[i]);
-	free(v);
 }
 
 static int cmd_list(const void *options, int argc, char **argv)
 {
 	const struct list_options *o = options;
-	struct list list = { .rows = json_array() };
-	struct daemon_client client;
-	struct error error = { "" };
-	int code, err = daemon_client_open(&client, o->socket, &error);
+	json_t *rows = NULL;
+	int code = fences_ask(o->socket, &rows, NULL);
 
 	(void)argc;
 	(void)argv;
-	code = err ? daemon_client_fail(err, &error)
-		   : daemon_client_ask(&client, daemon_client_request(CORDOND_DO_LIST), NULL,
-				       list_take, &list, NULL);
-	daemon_client_close(&client);
-	if (!code && (list.failed || !list.rows))
-		code = cli_fail(EXIT_FOUND, "out of memory");
-	if (!code)
-		list_sort(list.rows);
 	if (!code && !o->json)
-		list_print(list.rows);
-	for (size_t i = 0; !code && o->json && i < json_array_size(list.rows); i++)
-		daemon_client_print(json_array_get(list.rows, i));
-	json_decref(list.rows);
+		list_print(rows);
+	for (size_t i = 0; !code && o->json && i < json_array_size(rows); i++)
+		daemon_client_print(json_array_get(rows, i));
+	json_decref(rows);
 	if (!code && fflush(stdout))
 		code = cli_fail(EXIT_FOUND, "cannot write to stdout: %s", strerror(errno));
 	return code;

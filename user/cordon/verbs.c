@@ -11,6 +11,7 @@ extern const struct cli_verb cli_verb_attach;
 extern const struct cli_verb cli_verb_detach;
 extern const struct cli_verb cli_verb_reload;
 extern const struct cli_verb cli_verb_list;
+extern const struct cli_verb cli_verb_top;
 extern const struct cli_verb cli_verb_events;
 extern const struct cli_verb cli_verb_timeline;
 extern const struct cli_verb cli_verb_audit;
@@ -24,21 +25,10 @@ extern const struct cli_verb cli_verb_grants;
 extern const struct cli_verb cli_verb_ledger;
 
 const struct cli_verb *const cli_verbs[] = {
-	&cli_verb_run,
-	&cli_verb_attach,
-	&cli_verb_detach,
-	&cli_verb_reload,
-	&cli_verb_list,
-	&cli_verb_events,
-	&cli_verb_timeline,
-	&cli_verb_audit,
-	&cli_verb_check,
-	&cli_verb_verify,
-	&cli_verb_doctor,
-	&cli_verb_load,
-	&cli_verb_unload,
-	&cli_verb_approvals,
-	&cli_verb_grants,
-	&cli_verb_ledger,
-	NULL,
+	&cli_verb_run,	  &cli_verb_attach,   &cli_verb_detach,
+	&cli_verb_reload, &cli_verb_list,     &cli_verb_top,
+	&cli_verb_events, &cli_verb_timeline, &cli_verb_audit,
+	&cli_verb_check,  &cli_verb_verify,   &cli_verb_doctor,
+	&cli_verb_load,	  &cli_verb_unload,   &cli_verb_approvals,
+	&cli_verb_grants, &cli_verb_ledger,   NULL,
 };
