@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 
 #include "cordond/history.h"
+#include "cordond/keeper_ceilings.h"
 #include "cordond/protocol.h"
 #include "cordond/settings.h"
 #include "cordond/wire.h"
@@ -322,6 +323,105 @@ static void test_settings(void **state)
 	}
 }
 
+/* --- ceilings that the keeper holds, on a directory that looks like a cgroup ------------------ */
+
+static void put(const char *dir, const char *name, const char *text)
+{
+	char path[128];
+	FILE *f;
+
+	snprintf(path, sizeof(path), "%s/%s", dir, name);
+	f = fopen(path, "we");
+	assert_non_null(f);
+	fputs(text, f);
+	fclose(f);
+}
+
+static void assert_file(const char *dir, const char *name, const char *want)
+{
+	char path[128], have[64] = "";
+	FILE *f;
+
+	snprintf(path, sizeof(path), "%s/%s", dir, name);
+	f = fopen(path, "re");
+	assert_non_null(f);
+	assert_non_null(fgets(have, sizeof(have), f));
+	fclose(f);
+	have[strcspn(have, "\n")] = '\0';
+	assert_string_equal(have, want);
+}
+
+static void test_ceilings(void **state)
+{
+	static const char *const files[] = { "pids.max", "pids.events", "cpu.stat",
+					     "memory.events" };
+	char dir[] = "/tmp/cordon-unit-XXXXXX", path[128];
+	struct host_cgroup cgroup = { .fd = -1 };
+	struct keeper_ceilings c = { .limits = { .pids = 100 }, .time_ms = 60000 }, next;
+	struct keeper_reached reached[KEEPER_REACHED_N];
+	struct error error = { "" };
+	uint64_t now;
+	bool kill;
+
+	(void)state;
+	/* Files of a cgroup are written over, not cut off: here values of three characters look the same. */
+	assert_non_null(mkdtemp(dir));
+	cgroup.fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	put(dir, "pids.max", "max\n");
+	put(dir, "pids.events", "max 3\n");
+	put(dir, "cpu.stat", "nr_throttled 0\n");
+	put(dir, "memory.events", "oom_kill 0\n");
+	assert_int_equal(keeper_ceilings_apply(&c, &cgroup, &error), 0);
+	assert_file(dir, "pids.max", "100");
+	/* What was before the fence is not told, what comes is, and once. */
+	now = c.begin_ms + 2000;
+	assert_int_equal(keeper_ceilings_look(&c, &cgroup, now, reached, &kill), 0);
+	put(dir, "pids.events", "max 8\n");
+	assert_int_equal(keeper_ceilings_look(&c, &cgroup, now + 10, reached, &kill),
+			 0); /* too soon */
+	assert_int_equal(keeper_ceilings_look(&c, &cgroup, now += 1000, reached, &kill), 1);
+	assert_int_equal(reached[0].limit, HOST_LIMIT_PIDS);
+	assert_int_equal(reached[0].count, 5);
+	assert_false(kill);
+	assert_int_equal(keeper_ceilings_look(&c, &cgroup, now += 1000, reached, &kill), 0);
+	/* Others of another policy; and what was before them if they cannot be put. */
+	next = (struct keeper_ceilings){ .limits = { .pids = 200 }, .time_ms = 30000 };
+	assert_int_equal(keeper_ceilings_change(&c, &next, &cgroup, &error), 0);
+	assert_file(dir, "pids.max", "200");
+	next = (struct keeper_ceilings){ .limits = { .memory_bytes = 1 << 20 }, .time_ms = 1 };
+	assert_int_not_equal(keeper_ceilings_change(&c, &next, &cgroup, &error), 0);
+	assert_file(dir, "pids.max", "200");
+	assert_int_equal(c.time_ms, 30000);
+	/* The time: told once, held for ever. */
+	now = c.begin_ms + 29999;
+	assert_int_equal(keeper_ceilings_look(&c, &cgroup, now, reached, &kill), 0);
+	assert_false(kill);
+	now = c.begin_ms + 31000;
+	assert_int_equal(keeper_ceilings_look(&c, &cgroup, now, reached, &kill), 1);
+	assert_int_equal(reached[0].limit, HOST_LIMIT_COUNT);
+	assert_true(kill);
+	assert_int_equal(keeper_ceilings_look(&c, &cgroup, now += 1000, reached, &kill), 0);
+	assert_true(kill);
+	/* Audit tells and does not hold. */
+	next = (struct keeper_ceilings){ .time_ms = 30000, .audit = true };
+	assert_int_equal(keeper_ceilings_change(&c, &next, &cgroup, &error), 0);
+	assert_file(dir, "pids.max", "max");
+	assert_int_equal(keeper_ceilings_look(&c, &cgroup, now += 1000, reached, &kill), 1);
+	assert_false(kill);
+	/* What somebody else has changed since stays. */
+	next = (struct keeper_ceilings){ .limits = { .pids = 700 } };
+	assert_int_equal(keeper_ceilings_change(&c, &next, &cgroup, &error), 0);
+	put(dir, "pids.max", "600\n");
+	keeper_ceilings_restore(&c, &cgroup);
+	assert_file(dir, "pids.max", "600");
+	close(cgroup.fd);
+	for (size_t i = 0; i < ARRAY_SIZE(files); i++) {
+		snprintf(path, sizeof(path), "%s/%s", dir, files[i]);
+		unlink(path);
+	}
+	rmdir(dir);
+}
+
 /* The document is what the rows say. */
 static void test_doc(void **state)
 {
@@ -389,6 +489,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_settings),
 		cmocka_unit_test(test_metrics_address),
 		cmocka_unit_test(test_alerts),
+		cmocka_unit_test(test_ceilings),
 		cmocka_unit_test(test_doc),
 		cmocka_unit_test(test_listen),
 	};

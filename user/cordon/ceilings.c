@@ -11,20 +11,6 @@
 
 enum { LOOK_EVERY_MS = 1000 };
 
-static const struct {
-	enum cordon_op op;
-	enum cordon_rule rule;
-	unsigned int every_ms;
-	const char *detail;
-} kinds[HOST_LIMIT_COUNT] = {
-	[HOST_LIMIT_CPU] = { CORDON_OP_CPU, CORDON_RULE_LIMIT_CPU, 60000,
-			     "periods of 0.1 s in which tasks waited for processor time" },
-	[HOST_LIMIT_MEMORY] = { CORDON_OP_MEMORY, CORDON_RULE_LIMIT_MEMORY, 0,
-				"tasks were killed because memory did not suffice" },
-	[HOST_LIMIT_PIDS] = { CORDON_OP_PIDS, CORDON_RULE_LIMIT_PIDS, 0,
-			      "processes or threads were not made" },
-};
-
 /* With the time that the machine sleeps. */
 static uint64_t now_ms(void)
 {
@@ -113,12 +99,13 @@ static void look(struct ceilings *c, struct stream *stream, uint64_t now, bool a
 		uint64_t n = reached.n[limit] - c->told.n[limit];
 
 		if (!is_put(c, limit) || reached.n[limit] <= c->told.n[limit] ||
-		    (!all && c->told_ms[limit] && now < c->told_ms[limit] + kinds[limit].every_ms))
+		    (!all && c->told_ms[limit] &&
+		     now < c->told_ms[limit] + host_limit_told(limit)->every_ms))
 			continue;
 		c->told.n[limit] = reached.n[limit];
 		c->told_ms[limit] = now;
-		stream_emit_limit(stream, kinds[limit].op, kinds[limit].rule, CORDON_VERDICT_DENY,
-				  n, kinds[limit].detail);
+		stream_emit_limit(stream, host_limit_told(limit)->op, host_limit_told(limit)->rule,
+				  CORDON_VERDICT_DENY, n, host_limit_told(limit)->detail);
 	}
 }
 

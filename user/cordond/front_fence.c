@@ -221,7 +221,8 @@ void front_fence_fact(struct front *front, const struct wire_fact *fact)
 	};
 
 	if (!f || !wire_text_is_sound(fact->detail, sizeof(fact->detail)) ||
-	    fact->op >= CORDON_OP_COUNT)
+	    fact->op >= CORDON_OP_COUNT || fact->rule >= CORDON_RULE_COUNT ||
+	    fact->verdict >= CORDON_VERDICT_COUNT)
 		return;
 	event_make(event, fact->op, &info, &policy, fact->seq, fact->detail);
 	event->first_ns = fact->first_ns;
@@ -230,10 +231,8 @@ void front_fence_fact(struct front *front, const struct wire_fact *fact)
 	event->raw.count = fact->count;
 	event->raw.mono_ns = fact->mono_ns;
 	event->time_ns = fact->time_ns;
-	if (fact->op == CORDON_OP_STEER)
-		event->raw.verdict = CORDON_VERDICT_DENY;
-	if (fact->op == CORDON_OP_DENY_RATE)
-		event->raw.rule = CORDON_RULE_ALERT_DENY_RATE;
+	event->raw.rule = fact->rule;
+	event->raw.verdict = fact->verdict;
 	if (fact->op == CORDON_OP_GAP)
 		f->gap_pending = false;
 	event_see(front, f, event);

@@ -82,12 +82,6 @@ static void private_forget(struct policy *policy)
 	policy->private_dirs.n = 0;
 }
 
-static bool has_ceilings(const struct policy *policy)
-{
-	return policy->cpu_milli || policy->memory_bytes || policy->pids || policy->time_ms ||
-	       policy->output_bytes || policy->upload_bytes;
-}
-
 /* The policy of a request as an image; -1 when the client was told why not. */
 static int request_image(struct client *c, const struct cordond_request *r, bool own_root,
 			 struct policy **ret_policy)
@@ -104,12 +98,6 @@ static int request_image(struct client *c, const struct cordond_request *r, bool
 	if ((*ret_policy)->workdir[0] != '/') {
 		client_error(c, "invalid_request",
 			     "the workdir must be absolute, as the fenced tasks see it");
-		return -1;
-	}
-	if (has_ceilings(*ret_policy)) {
-		client_error(
-			c, "invalid_request",
-			"limits: cordond does not hold them in this version; --foreground does");
 		return -1;
 	}
 	if (cordond_flag(r, CORDOND_audit))

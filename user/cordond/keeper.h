@@ -6,6 +6,7 @@
 #include <sys/epoll.h>
 
 #include "cordond/cordond.h"
+#include "cordond/keeper_ceilings.h"
 #include "cordond/wire.h"
 #include "enforce/enforce.h"
 #include "host/host.h"
@@ -29,6 +30,8 @@ struct kept {
 	struct identity_owner *identity;
 	struct wire_fence how;
 	struct image *image; /* while it is made */
+	struct keeper_ceilings ceilings;
+	bool kill_said; /* that somebody could not be killed */
 	uint64_t id;
 	int account_fd; /* what the front has seen; survives both processes */
 	bool fresh;	/* made by this process */

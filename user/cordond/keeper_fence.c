@@ -24,6 +24,7 @@ enum {
 	ENDING_TICKS = 8, /* what a front has to drain a fence */
 	ADOPT_EVERY = 8,  /* between tries to take over what could not be */
 	GONE_EVERY = 2,	  /* ticks between looks whether a cgroup is gone */
+	KILL_TIMEOUT_MS = 1000,
 	LOCK_TRIES = 40,
 	LOCK_WAIT_MS = 50,
 };
@@ -330,19 +331,42 @@ static int held_find(struct keeper *k, struct kept *f, struct error *error)
 	return err;
 }
 
+/* Where descriptors 1 and 2 of the task lead whose root directory counts: those of the container's command. Not the host's init. */
+static void outs_open(pid_t pid, int *ret_fds)
+{
+	char path[64];
+
+	for (int i = 0; i < 2; i++) {
+		snprintf(path, sizeof(path), "/proc/%d/fd/%d", pid, i + 1);
+		ret_fds[i] = pid == 1 ? -1 : open(path, O_PATH | O_CLOEXEC);
+	}
+}
+
+static void outs_close(const int *fds)
+{
+	for (int i = 0; i < 2; i++)
+		if (fds[i] >= 0)
+			close(fds[i]);
+}
+
 /* With the tasks frozen: fence, policy, marks. */
 static int enclose_frozen(struct keeper *k, struct kept *f, struct error *error)
 {
+	int out_fds[2];
 	const struct enforce_fence_options options = {
 		.cgroup = &f->cgroup,
+		.out_fds = out_fds,
 		.attached = true,
 		.descriptors = true,
 		.ring_bytes = f->how.ring_bytes,
 	};
 	int err = pid_judge(&f->cgroup, f->how.pid, error);
 
-	if (!err)
-		err = enforce_fence_make(k->enforce, &options, &f->fence, error);
+	if (err)
+		return err;
+	outs_open(f->how.pid, out_fds);
+	err = enforce_fence_make(k->enforce, &options, &f->fence, error);
+	outs_close(out_fds);
 	if (err)
 		return err;
 	f->id = enforce_fence_info(f->fence)->id;
@@ -365,6 +389,8 @@ static int enclose(struct keeper *k, struct kept *f, unsigned int *ret_proved, s
 	int err = host_cgroup_open(f->how.cgroup, &f->cgroup, error);
 
 	if (!err)
+		err = keeper_ceilings_prepare(f->image, &f->cgroup, &f->ceilings, error);
+	if (!err)
 		err = host_cgroup_freeze(&f->cgroup, true, FREEZE_TIMEOUT_MS, error);
 	if (err)
 		return err;
@@ -373,6 +399,8 @@ static int enclose(struct keeper *k, struct kept *f, unsigned int *ret_proved, s
 		err = -EIO;
 	if (!err)
 		err = enforce_fence_selftest(f->fence, ret_proved, error);
+	if (!err)
+		err = keeper_ceilings_apply(&f->ceilings, &f->cgroup, error);
 	if (!err)
 		err = kept_publish(k, f, error);
 	return err;
@@ -416,6 +444,7 @@ static void kept_end(struct keeper *k, struct kept *f, const char *reason)
 	if (f->ending)
 		return;
 	f->ending = true;
+	keeper_ceilings_restore(&f->ceilings, enforce_fence_cgroup(f->fence));
 	identity_withdraw(TAKE_PTR(f->identity));
 	if (f->started)
 		fact(k, f, CORDON_OP_END, 0, reason);
@@ -495,17 +524,25 @@ static void policy_tell(struct keeper *k, struct kept *f)
 static int fence_reload(struct keeper *k, struct kept *f, const struct wire_reload *request,
 			int image_fd, struct error *error)
 {
+	const struct host_cgroup *cgroup = enforce_fence_cgroup(f->fence);
+	struct keeper_ceilings before = f->ceilings, next;
 	struct image *image = NULL;
 	int err = image_read(image_fd, &image, error);
 
 	if (!err)
-		err = enforce_fence_set(f->fence, image, pid_now(enforce_fence_cgroup(f->fence)),
-					true, error);
+		err = keeper_ceilings_prepare(image, cgroup, &next, error);
+	if (!err)
+		err = keeper_ceilings_change(&f->ceilings, &next, cgroup, error);
 	if (err) {
 		free(image);
 		return err;
 	}
+	err = enforce_fence_set(f->fence, image, pid_now(cgroup), true, error);
 	free(image);
+	if (err) { /* the policy before holds, and so shall its ceilings */
+		keeper_ceilings_change(&f->ceilings, &before, cgroup, NULL);
+		return err;
+	}
 	identity_renew(&f->how.identity, &request->identity);
 	/* Gateways learn it as they learn of any fence: the old identity goes, the new one comes. */
 	identity_withdraw(TAKE_PTR(f->identity));
@@ -571,6 +608,10 @@ int keeper_remark(struct keeper *k, const struct wire_remark *request)
 					 .last_ns = request->last_ns,
 				 } };
 
+	if (request->op == CORDON_OP_STEER)
+		m.FACT.verdict = CORDON_VERDICT_DENY;
+	else
+		m.FACT.rule = CORDON_RULE_ALERT_DENY_RATE;
 	if ((request->op != CORDON_OP_STEER && request->op != CORDON_OP_DENY_RATE) ||
 	    !wire_text_is_sound(request->detail, sizeof(request->detail)))
 		return -EPROTO;
@@ -580,6 +621,54 @@ int keeper_remark(struct keeper *k, const struct wire_remark *request)
 }
 
 /* --- time ------------------------------------------------------------------------------------- */
+
+static void reached_tell(struct keeper *k, struct kept *f, const struct keeper_reached *reached)
+{
+	bool time = reached->limit == HOST_LIMIT_COUNT, audit = f->ceilings.audit;
+	union wire_message m = { .FACT = {
+					 .op = CORDON_OP_TIME,
+					 .rule = CORDON_RULE_LIMIT_TIME,
+					 .verdict = audit ? CORDON_VERDICT_WOULD_DENY
+							  : CORDON_VERDICT_DENY,
+				 } };
+	char detail[96];
+
+	m.FACT.count = reached->count > UINT32_MAX ? UINT32_MAX : (uint32_t)reached->count;
+	if (!time) {
+		m.FACT.op = host_limit_told(reached->limit)->op;
+		m.FACT.rule = (uint8_t)host_limit_told(reached->limit)->rule;
+		fact_tell(k, f, &m, host_limit_told(reached->limit)->detail);
+		return;
+	}
+	snprintf(detail, sizeof(detail), "%llu s are over; %s",
+		 (unsigned long long)(f->ceilings.time_ms / 1000),
+		 audit ? "everything would be killed"
+		       : "everything is killed, and whoever enters later");
+	fact_tell(k, f, &m, detail);
+}
+
+static void ceilings_tick(struct keeper *k, struct kept *f)
+{
+	const struct host_cgroup *cgroup = enforce_fence_cgroup(f->fence);
+	struct keeper_reached reached[KEEPER_REACHED_N];
+	struct error error = { "" };
+	bool kill;
+	size_t n = keeper_ceilings_look(&f->ceilings, cgroup, keeper_ceilings_now_ms(), reached,
+					&kill);
+
+	for (size_t i = 0; i < n; i++)
+		reached_tell(k, f, &reached[i]);
+	if (kill && host_cgroup_populated(cgroup) > 0 &&
+	    host_cgroup_kill(cgroup, KILL_TIMEOUT_MS, &error) && !f->kill_said) {
+		f->kill_said = true;
+		cordond_say("fence %016llx: limits.time: %s; it is tried again",
+			    (unsigned long long)f->id, error.text);
+	}
+	/* Last: one that dies before has another kill and tell again. */
+	error.text[0] = '\0';
+	if (n && kept_record(f, &error))
+		cordond_say("%s", error.text);
+}
 
 static void kept_tick(struct keeper *k, struct kept *f)
 {
@@ -597,6 +686,7 @@ static void kept_tick(struct keeper *k, struct kept *f)
 		fact(k, f, CORDON_OP_BROKEN, 0, detail);
 		cordond_say("fence %016llx: %s", (unsigned long long)f->id, detail);
 	}
+	ceilings_tick(k, f);
 	/* Empty is not enough: who is to be fenced may be about to be put there. */
 	if (k->tick % GONE_EVERY == 0 && host_cgroup_gone(enforce_fence_cgroup(f->fence)))
 		kept_end(k, f, "the cgroup is gone");
@@ -631,6 +721,7 @@ struct record {
 	uint32_t magic;
 	uint32_t size;
 	struct wire_fence how;
+	struct keeper_ceilings ceilings; /* missing in records of builds that had none */
 };
 _Static_assert(sizeof(struct record) <= ENFORCE_RECORD_MAX, "a record can be kept");
 
@@ -638,14 +729,17 @@ static int kept_record(struct kept *f, struct error *error)
 {
 	static struct record record;
 
-	record = (struct record){ .magic = WIRE_MAGIC, .size = sizeof(record), .how = f->how };
+	record = (struct record){
+		.magic = WIRE_MAGIC, .size = sizeof(record), .how = f->how, .ceilings = f->ceilings
+	};
 	return enforce_fence_keep(f->fence, &record, sizeof(record), error);
 }
 
 static bool record_is_sound(const struct record *record, size_t size)
 {
-	return size == sizeof(*record) && record->magic == WIRE_MAGIC &&
-	       record->size == sizeof(*record) && identity_is_sound(&record->how.identity) &&
+	return (size == sizeof(*record) || size == offsetof(struct record, ceilings)) &&
+	       record->magic == WIRE_MAGIC && record->size == size &&
+	       identity_is_sound(&record->how.identity) &&
 	       wire_text_is_sound(record->how.cgroup, sizeof(record->how.cgroup));
 }
 
@@ -663,6 +757,8 @@ static struct kept *kept_of_record(struct enforce_fence *fence, const void *reco
 		return NULL;
 	if (how.made_ns)
 		f->how.made_ns = how.made_ns;
+	if (how.made_ns && size == sizeof(struct record))
+		f->ceilings = ((const struct record *)record)->ceilings;
 	f->fence = fence;
 	f->id = enforce_fence_info(fence)->id;
 	f->how.identity.fence_id = f->id;

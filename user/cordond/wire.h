@@ -132,6 +132,8 @@ struct wire_fact {
 	uint32_t op;
 	uint32_t count;		    /* of a gap or an alert */
 	uint64_t first_ns, last_ns; /* of an alert */
+	uint8_t rule, verdict;
+	uint8_t pad[6];
 	char detail[WIRE_DETAIL_MAX];
 };
 

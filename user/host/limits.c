@@ -285,6 +285,20 @@ void host_limits_restore(const struct host_cgroup *cgroup,
 
 /* --- what was reached ------------------------------------------------------------------------- */
 
+const struct host_limit_told *host_limit_told(enum host_limit limit)
+{
+	static const struct host_limit_told told[HOST_LIMIT_COUNT] = {
+		[HOST_LIMIT_CPU] = { CORDON_OP_CPU, CORDON_RULE_LIMIT_CPU, 60000,
+				     "periods of 0.1 s in which tasks waited for processor time" },
+		[HOST_LIMIT_MEMORY] = { CORDON_OP_MEMORY, CORDON_RULE_LIMIT_MEMORY, 0,
+					"tasks were killed because memory did not suffice" },
+		[HOST_LIMIT_PIDS] = { CORDON_OP_PIDS, CORDON_RULE_LIMIT_PIDS, 0,
+				      "processes or threads were not made" },
+	};
+
+	return &told[limit];
+}
+
 /* The number behind "KEY " at the begin of a line; 0 where there is none. */
 static uint64_t stat_value(const struct host_cgroup *cgroup, const char *file, const char *key)
 {

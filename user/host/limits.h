@@ -7,6 +7,7 @@
 #ifndef CORDON_HOST_LIMITS_H
 #define CORDON_HOST_LIMITS_H
 
+#include "cordon/abi.h"
 #include "host/host.h"
 
 enum host_limit { HOST_LIMIT_CPU, HOST_LIMIT_MEMORY, HOST_LIMIT_PIDS, HOST_LIMIT_COUNT };
@@ -53,6 +54,16 @@ struct host_limits_reached {
 	uint64_t n[HOST_LIMIT_COUNT];
 };
 void host_limits_count(const struct host_cgroup *cgroup, struct host_limits_reached *ret_reached);
+
+/* How it is told that one was reached. */
+struct host_limit_told {
+	enum cordon_op op;
+	enum cordon_rule rule;
+	unsigned int
+		every_ms; /* not more often: waiting for processor time is normal under a limit */
+	const char *detail;
+};
+const struct host_limit_told *host_limit_told(enum host_limit limit);
 
 /* "limits.cpu" ... */
 const char *host_limit_name(enum host_limit limit);
