@@ -9,7 +9,7 @@
  *                          copy_file_range by copying, io_uring, aio, O_DIRECT
  *   generic_remap_file_range_prep, vfs_copy_file_range, vfs_fallocate: extents that are shared, copied elsewhere, reserved
  *   handle_mm_fault        pages of a file that a shared mapping may write from now on
- *   pipe_write, anon_pipe_write, tty_write, do_splice, do_sendfile, do_tee, vmsplice: descriptors 1 and 2
+ *   pipe_write, anon_pipe_write, tty_write, redirected_tty_write, do_splice, do_sendfile, do_tee, vmsplice, get_pipe_info: descriptors 1 and 2
  *   vfs_write, vfs_fallocate at their begin: how much it will be
  *
  * What no hook can deny - stores into a mapping, tee, vmsplice and splice into the pipe - gets SIGXFSZ beyond the limit;
@@ -33,9 +33,16 @@ enum {
 	FALLOC_FREES = 2 | 8, /* PUNCH_HOLE, COLLAPSE_RANGE */
 	REMAP_DEDUP = 1,
 	DEV_TTY = 5 << 20, /* /dev/tty, whichever terminal that is */
-	FD_LAST = 1 << 20,
+	DEV_CONSOLE = 5 << 20 | 1,
+	SOCKET_STREAM = 1,
 	AF_INET = 2,
 	AF_INET6 = 10,
+};
+
+enum {
+	MOVES_ELSEWHERE,
+	MOVES_TO_PIPE,
+	MOVES_TO_SOCKET,
 };
 
 /* --- how much there is ------------------------------------------------------------------------------------------- */
@@ -68,6 +75,11 @@ static __always_inline bool output_fence(struct fctx *f)
 	struct task_struct *leader = leader_marked();
 
 	return leader && fence_of_leader(leader, f) == FENCED && f->policy->output_bytes;
+}
+
+static __always_inline struct cordon_task *output_thread(void)
+{
+	return bpf_task_storage_get(&cordon_tasks, bpf_get_current_task_btf(), 0, 0);
 }
 
 /* Counts. forced: nobody asked whether it may be; then the task hears of it. */
@@ -115,23 +127,6 @@ static __always_inline bool output_is_stream(const struct fctx *f, const struct 
 	return output_is_standard(f, inode->i_ino, inode->i_sb->s_dev);
 }
 
-/* The same of a descriptor of the current task. */
-static __always_inline bool output_is_stream_fd(const struct fctx *f, __u32 fd)
-{
-	struct task_struct *task = bpf_get_current_task_btf();
-	struct file **fds = BPF_CORE_READ(task, files, fdt, fd), *file = NULL;
-	const struct inode *inode;
-
-	if (!fds || fd >= FD_LAST || fd >= BPF_CORE_READ(task, files, fdt, max_fds))
-		return false;
-	bpf_probe_read_kernel(&file, sizeof(file), fds + fd);
-	inode = BPF_CORE_READ(file, f_inode);
-	if ((BPF_CORE_READ(inode, i_mode) & DECIDE_S_IFMT) != DECIDE_S_IFIFO)
-		return false;
-	return output_is_standard(f, BPF_CORE_READ(inode, i_ino),
-				  BPF_CORE_READ(inode, i_sb, s_dev));
-}
-
 /* --- files ------------------------------------------------------------------------------------------------------- */
 
 SEC("fexit/generic_write_checks")
@@ -165,13 +160,15 @@ SEC("fentry/vfs_copy_file_range")
 int BPF_PROG(output_copy_begin)
 {
 	struct cordon_state *state;
+	struct cordon_task *task;
 	struct fctx f;
 
 	if (!output_fence(&f))
 		return 0;
 	state = slot_state(f.slot);
-	if (state && f.task)
-		f.task->copied = *(volatile __u64 *)&state->output;
+	task = output_thread();
+	if (state && task)
+		task->copied = *(volatile __u64 *)&state->output;
 	return 0;
 }
 
@@ -180,15 +177,17 @@ int BPF_PROG(output_copy_end, struct file *in, __s64 pos_in, struct file *out, _
 	     __u64 len, unsigned int flags, long ret)
 {
 	struct cordon_state *state;
+	struct cordon_task *task;
 	struct fctx f;
 	__u64 seen;
 
 	if (ret <= 0 || !output_fence(&f))
 		return 0;
 	state = slot_state(f.slot);
-	if (!state || !f.task)
+	task = output_thread();
+	if (!state || !task)
 		return 0;
-	seen = *(volatile __u64 *)&state->output - f.task->copied;
+	seen = *(volatile __u64 *)&state->output - task->copied;
 	if (seen < (__u64)ret)
 		output_add(&f, ret - seen, false);
 	return 0;
@@ -202,7 +201,7 @@ static __always_inline void output_ask(const struct file *file, __u64 bytes)
 
 	if (!output_fence(&f))
 		return;
-	task = bpf_task_storage_get(&cordon_tasks, bpf_get_current_task_btf(), 0, 0);
+	task = output_thread();
 	if (!task)
 		return;
 	task->asked = bytes;
@@ -263,79 +262,134 @@ int BPF_PROG(output_fault, struct vm_area_struct *vma, unsigned long address, un
 
 /* --- where descriptors 1 and 2 lead ------------------------------------------------------------------------------ */
 
-static __always_inline int output_stream(const struct inode *inode, long ret, bool forced)
+static __always_inline int output_stream(const struct inode *inode, long ret)
 {
 	struct fctx f;
 
 	if (ret > 0 && output_fence(&f) && output_is_stream(&f, inode))
-		output_add(&f, ret, forced);
+		output_add(&f, ret, false);
 	return 0;
 }
 
 SEC("fexit/pipe_write")
 int BPF_PROG(output_pipe, struct kiocb *iocb, void *from, long ret)
 {
-	return output_stream(iocb->ki_filp->f_inode, ret, false);
+	return output_stream(iocb->ki_filp->f_inode, ret);
 }
 
 SEC("fexit/anon_pipe_write")
 int BPF_PROG(output_anon_pipe, struct kiocb *iocb, void *from, long ret)
 {
-	return output_stream(iocb->ki_filp->f_inode, ret, false);
+	return output_stream(iocb->ki_filp->f_inode, ret);
 }
 
 SEC("fexit/tty_write")
 int BPF_PROG(output_tty, struct kiocb *iocb, void *from, long ret)
 {
-	return output_stream(iocb->ki_filp->f_inode, ret, false);
+	if (iocb->ki_filp->f_inode->i_rdev == DEV_CONSOLE) /* or not: as it was compiled */
+		return 0;
+	return output_stream(iocb->ki_filp->f_inode, ret);
 }
 
-/* Into a pipe; what goes into a file or a terminal is counted there. */
-static __always_inline int output_piped(struct file *out, long ret)
+SEC("fexit/redirected_tty_write")
+int BPF_PROG(output_console, struct kiocb *iocb, void *from, long ret)
 {
-	if ((out->f_inode->i_mode & DECIDE_S_IFMT) != DECIDE_S_IFIFO)
+	return output_stream(iocb->ki_filp->f_inode, ret);
+}
+
+/*
+ * What moves by pages where neither the file's own function nor a hook sees it: into a pipe; before 6.5 into a
+ * stream socket, too, of which file_permission was asked. Is the file one of these?
+ */
+static __always_inline __u32 output_moves_to(const struct fctx *f, const struct file *file)
+{
+	const struct inode *inode = BPF_CORE_READ(file, f_inode);
+	__u32 kind = BPF_CORE_READ(inode, i_mode) & DECIDE_S_IFMT;
+	const struct socket *sock;
+
+	if (!output_is_standard(f, BPF_CORE_READ(inode, i_ino), BPF_CORE_READ(inode, i_sb, s_dev)))
+		return MOVES_ELSEWHERE;
+	if (kind == DECIDE_S_IFIFO)
+		return MOVES_TO_PIPE;
+	if (kind != DECIDE_S_IFSOCK || !bpf_core_field_exists(struct proto_ops, sendpage))
+		return MOVES_ELSEWHERE;
+	sock = BPF_CORE_READ(file, private_data);
+	return BPF_CORE_READ(sock, type) == SOCKET_STREAM ? MOVES_TO_SOCKET : MOVES_ELSEWHERE;
+}
+
+static __always_inline int output_moved(const struct file *file, long ret)
+{
+	struct fctx f;
+	__u32 to;
+
+	if (ret <= 0 || !output_fence(&f))
 		return 0;
-	return output_stream(out->f_inode, ret, true);
+	to = output_moves_to(&f, file);
+	if (to != MOVES_ELSEWHERE)
+		output_add(&f, ret, to == MOVES_TO_PIPE);
+	return 0;
 }
 
 SEC("fexit/do_splice")
 int BPF_PROG(output_splice, struct file *in, __s64 *off_in, struct file *out, __s64 *off_out,
 	     __u64 len, unsigned int flags, long ret)
 {
-	return output_piped(out, ret);
+	return output_moved(out, ret);
 }
 
 SEC("fexit/do_tee")
 int BPF_PROG(output_tee, struct file *in, struct file *out, __u64 len, unsigned int flags, long ret)
 {
-	return output_piped(out, ret);
+	return output_moved(out, ret);
 }
 
-static __always_inline int output_piped_fd(__u32 fd, long ret)
+/*
+ * sendfile and vmsplice have a descriptor, which another thread may lead elsewhere until they end. This asks of the file, before
+ * anything moves.
+ */
+SEC("fentry/get_pipe_info")
+int BPF_PROG(output_into, struct file *file)
 {
+	struct cordon_task *task;
 	struct fctx f;
 
-	if (ret > 0 && output_fence(&f) && output_is_stream_fd(&f, fd))
-		output_add(&f, ret, true);
+	if (!output_fence(&f))
+		return 0;
+	task = output_thread();
+	if (task)
+		task->moves_to = output_moves_to(&f, file);
+	return 0;
+}
+
+static __always_inline int output_moved_into(long ret)
+{
+	struct cordon_task *task;
+	struct fctx f;
+
+	if (ret <= 0 || !output_fence(&f))
+		return 0;
+	task = output_thread();
+	if (task && task->moves_to != MOVES_ELSEWHERE)
+		output_add(&f, ret, task->moves_to == MOVES_TO_PIPE);
 	return 0;
 }
 
 SEC("fexit/do_sendfile")
 int BPF_PROG(output_sendfile, int out, int in, __s64 *pos, __u64 count, __s64 max, long ret)
 {
-	return output_piped_fd(out, ret);
+	return output_moved_into(ret);
 }
 
 SEC("fexit/__x64_sys_vmsplice")
 int BPF_PROG(output_vmsplice, const struct pt_regs *regs, long ret)
 {
-	return output_piped_fd(BPF_CORE_READ(regs, di), ret);
+	return output_moved_into(ret);
 }
 
 SEC("fexit/__ia32_sys_vmsplice")
 int BPF_PROG(output_vmsplice32, const struct pt_regs *regs, long ret)
 {
-	return output_piped_fd(BPF_CORE_READ(regs, bx), ret);
+	return output_moved_into(ret);
 }
 
 /* --- at the hooks ------------------------------------------------------------------------------------------------ */
@@ -343,8 +397,7 @@ int BPF_PROG(output_vmsplice32, const struct pt_regs *regs, long ret)
 /* What the current thread said it would write to the file, once. */
 static __always_inline __u64 output_asked(const struct file *file)
 {
-	struct cordon_task *task =
-		bpf_task_storage_get(&cordon_tasks, bpf_get_current_task_btf(), 0, 0);
+	struct cordon_task *task = output_thread();
 	__u64 bytes = 0;
 
 	if (task && task->asked_file == number_of(file))

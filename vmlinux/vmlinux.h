@@ -302,6 +302,10 @@ struct socket {
 	struct sock *sk;
 };
 
+struct proto_ops {
+	void *sendpage; /* until 6.4 */
+};
+
 struct sockaddr_un {
 	__u16 sun_family;
 	char sun_path[108];

@@ -240,8 +240,11 @@ struct cordon_task {
 	__u64 met[2]; /* dentries of the writable roots that it met last: hints, only ever compared */
 	__u64 overlay_cred; /* credentials under which overlayfs carries out what this task was allowed */
 	__u64 asked;	    /* bytes that this thread is about to write... */
-	__u64 asked_file; /* ...to this file; 0: none */
-	__u64 copied;	  /* what the fence had written when copy_file_range() began */
+	__u64 asked_file;     /* ...to this file; 0: none */
+	union {		      /* of this thread, while it is in... */
+		__u64 copied; /* copy_file_range(): what the fence had written when it began */
+		__u64 moves_to; /* sendfile(), vmsplice(): where it leads, as bpf/limit.bpf.h has it */
+	};
 	__u64 overlay_create; /* a copy of them, made for the file that this task was allowed to create */
 };
 

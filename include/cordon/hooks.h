@@ -125,8 +125,10 @@
 	D(output_pipe, pipe_write, 0)		/* now anon_pipe_write */ \
 	D(output_anon_pipe, anon_pipe_write, 0) /* before: pipe_write */  \
 	D(output_tty, tty_write, 1)                                       \
+	D(output_console, redirected_tty_write, 1)                        \
 	D(output_splice, do_splice, 1)                                    \
 	D(output_tee, do_tee, 1)                                          \
+	D(output_into, get_pipe_info, 1)                                  \
 	D(output_sendfile, do_sendfile, 1)                                \
 	D(output_vmsplice, __x64_sys_vmsplice, 1)                         \
 	D(output_vmsplice32, __ia32_sys_vmsplice, 0) /* without 32-bit calls */
