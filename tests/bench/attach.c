@@ -38,6 +38,13 @@ static const struct lsm_row {
 
 enum { LSM_ROWS = sizeof(lsm_rows) / sizeof(lsm_rows[0]) };
 
+/* Programs that Cordon loads only when a fence has the limit that they count for. */
+static const char *const late_programs[] = {
+#define ROW(program, ...) #program,
+	CORDON_DEMAND_HOOKS(ROW)
+#undef ROW
+};
+
 static const struct cgroup_row {
 	const char *program;
 	enum bpf_attach_type type;
@@ -147,6 +154,15 @@ static int choose(struct bpf_object *object, const char *prefix, bool fmod_ret)
 
 	for (int row = 0; !err && row < LSM_ROWS; row++)
 		err = choose_row(object, btf, &lsm_rows[row], prefix, fmod_ret);
+	for (size_t i = 0; !err && i < sizeof(late_programs) / sizeof(late_programs[0]); i++) {
+		struct bpf_program *program;
+		char name[NAME_SIZE];
+
+		snprintf(name, sizeof(name), "%s%s", prefix, late_programs[i]);
+		program = bpf_object__find_program_by_name(object, name);
+		if (program) /* the empty ones have none */
+			err = bpf_program__set_autoload(program, false);
+	}
 	btf__free(btf);
 	return err;
 }
