@@ -385,6 +385,21 @@ def in_thread(use):
 
 attack("C-04", "a thread's tcp", in_thread(tcp("{X}", 80)), effect=wire(6, "{X}", 80), twin=in_thread(GATEWAY),
        events=[ev("connect", "network.default", dst="{X}", dport=80, proto="tcp")])
+def by_thread_that_execs(path):
+    """A thread executes a program, and takes the place of the leader, who was marked, by that."""
+    def do(a):
+        pid = inside.child_of_mine(os.fork())
+        if pid == 0:
+            threading.Thread(target=os.execv, args=("/bin/sh", ["sh", "-c", f"echo x > {a.fill(path)}"])).start()
+            time.sleep(60)
+            os._exit(99)
+        if os.waitpid(pid, 0)[1]:
+            raise OSError(errno.EROFS, "sh could not write")
+    return do
+
+
+attack("C-04", "what a thread executes writes", by_thread_that_execs("{out}/f"), twin=by_thread_that_execs("{wd}/f"), errnos=(errno.EROFS,),
+       events=[ev("open_write", W, path="{out}/f")])
 attack("C-15", "the bus of the host", unix("{HOSTDIR}/stream"), effect=received, twin=own_unix(False),
        events=[ev("connect", "network.unix", family="unix")])
 attack("C-15", "a job for cron", lambda a: inside.run_child(["sh", "-c", f"echo '* * * * * root true' > {a.out}/f"]).returncode and
