@@ -306,7 +306,8 @@ static void front_tick(struct keeper *k)
 	}
 	f->age++;
 	front_feed(k);
-	if (f->silent && ++f->silent > SILENT_TICKS) {
+	f->silent += f->silent > 0;
+	if (f->silent > SILENT_TICKS) {
 		front_kill(k, "it does not answer");
 		f->silent = 1;
 	}

@@ -310,7 +310,9 @@ static const size_t text_at[] = { AT(name),	   AT(path),	AT(key),	 AT(address),
 
 static char **text_of(struct sink_config *config, size_t i)
 {
-	return (char **)(void *)((char *)config + text_at[i]);
+	void *text = (char *)config + text_at[i];
+
+	return text;
 }
 
 static void config_free(struct sink_config *config)
@@ -526,7 +528,8 @@ static void sink_read(struct conf_reader *reader, struct sinks_config *all,
 void sinks_read_config(struct conf_reader *reader, const struct conf_key *key,
 		       const struct conf_node *value, void *base)
 {
-	struct sinks_config *all = (struct sinks_config *)(void *)((char *)base + key->offset);
+	void *at = (char *)base + key->offset;
+	struct sinks_config *all = at;
 	size_t before;
 
 	if (value->kind != CONF_NODE_LIST) {

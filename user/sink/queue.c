@@ -48,6 +48,7 @@ void sink_queue_clear(struct sink_queue *queue)
 static char *room_find(struct sink_queue *q, size_t n)
 {
 	size_t to_end = q->size - q->head;
+	void *rest;
 
 	if (q->used && q->head <= q->tail) /* the free part lies between */
 		return n <= q->tail - q->head ? q->bytes + q->head : NULL;
@@ -59,7 +60,8 @@ static char *room_find(struct sink_queue *q, size_t n)
 		return q->bytes + q->head;
 	if (n > q->tail)
 		return NULL;
-	*(uint32_t *)(void *)(q->bytes + q->head) = SKIP; /* there are 8 bytes at least */
+	rest = q->bytes + q->head;
+	*(uint32_t *)rest = SKIP; /* there are 8 bytes at least */
 	q->used += to_end;
 	q->head = 0;
 	return q->bytes;
@@ -135,12 +137,13 @@ bool sink_queue_settle(struct sink_queue *queue, sink_gap_fn *make_gap, void *ar
 /* Where the record at *at lies: behind the empty end of the ring, perhaps. */
 static struct sink_item *record_at(struct sink_queue *q, size_t *at)
 {
-	struct sink_item *item = (struct sink_item *)(void *)(q->bytes + *at);
+	void *record = q->bytes + *at, *first = q->bytes;
+	struct sink_item *item = record;
 
 	if (item->size != SKIP)
 		return item;
 	*at = 0;
-	return (struct sink_item *)(void *)q->bytes;
+	return first;
 }
 
 static void at_advance(const struct sink_queue *q, size_t *at, const struct sink_item *item)

@@ -506,7 +506,7 @@ static uint64_t sinks_drop(struct sink **old, size_t n_old, struct sink *const *
 int sinks_reload(struct sinks *sinks, const struct sinks_config *config, unsigned int timeout_ms,
 		 struct error *error)
 {
-	struct sink *next[SINKS_MAX], *old[SINKS_MAX];
+	struct sink *next[SINKS_MAX] = { NULL }, *old[SINKS_MAX];
 	bool fresh[SINKS_MAX] = { false };
 	size_t n, n_old = sinks->n;
 	int r = 0;
