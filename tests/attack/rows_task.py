@@ -400,6 +400,19 @@ def by_thread_that_execs(path):
 
 attack("C-04", "what a thread executes writes", by_thread_that_execs("{out}/f"), twin=by_thread_that_execs("{wd}/f"), errnos=(errno.EROFS,),
        events=[ev("open_write", W, path="{out}/f")])
+def entered(*command):
+    """A process of the host enters the fence, and executes a command there: it has no capabilities any more."""
+    def do(a):
+        got = inside.ask("run", path=a.CGROUP, command=command)[0]
+        inside.child_of_mine(got["got"])
+        if got["code"]:
+            raise OSError(errno.EPERM, f"{command[0]} ended with {got['code']}")
+        return "done"
+    return do
+
+
+attack("C-04", "a name space by what a process that entered executed", entered("unshare", "--uts", "true"), effect=done, twin=entered("true"),
+       events=[ev("capable", "guard.capability")], fence="attached")
 attack("C-15", "the bus of the host", unix("{HOSTDIR}/stream"), effect=received, twin=own_unix(False),
        events=[ev("connect", "network.unix", family="unix")])
 attack("C-15", "a job for cron", lambda a: inside.run_child(["sh", "-c", f"echo '* * * * * root true' > {a.out}/f"]).returncode and

@@ -155,6 +155,8 @@ class Executor:
                 self.arena.write(f"{call['path']}/cgroup.procs", str(call["pid"]))
             elif call["call"] == "umount":
                 answer = self.arena.umount_from(call["path"], call["target"])
+            elif call["call"] == "run":
+                answer = self.arena.run_in(call["path"], call["command"])
             elif call["call"] == "rename":
                 os.rename(call["old"], call["new"])
             elif call["call"] == "mount":
