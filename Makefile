@@ -120,9 +120,10 @@ LINK_LIBS := $(call reverse,$(LIBS))
 # What the command speaks with the daemon.
 CORDOND_WORDS := $(O)/user/cordond/protocol.o
 
+# Of OpenSSL it needs SHA-256 alone: the shared library would be half of what `cordon run` holds in memory.
 $(O)/cordon: $(call obj,cordon) $(CORDOND_WORDS) $(LIBS) $(ADMIN_LIBS)
 	$(call say,LD,$@)
-	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $(call obj,cordon) $(CORDOND_WORDS) $(ADMIN_LIBS) $(LINK_LIBS) $(LDLIBS)
+	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $(call obj,cordon) $(CORDOND_WORDS) $(ADMIN_LIBS) $(LINK_LIBS) $(LDLIBS:-lcrypto=-l:libcrypto.a)
 
 CORDOND_LIBS := $(SINK_LIBS) $(METRICS_LIBS) $(ALERT_LIBS)
 CORDOND_LDLIBS := $(SINK_LDLIBS) $(METRICS_LDLIBS)

@@ -377,6 +377,37 @@ static void test_forged(void **state)
 	assert_fault(&r, CHAIN_FAULT_FORGED, 0, 6, 6);
 }
 
+static void key_make(const char *name, const char *text)
+{
+	int fd = open(name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+
+	assert_true(fd >= 0);
+	assert_int_equal(write(fd, text, strlen(text)), strlen(text));
+	close(fd);
+}
+
+/* HMAC-SHA-256 of "cordon.chain/1 key id", by another implementation; the second key is longer than a block of SHA-256. */
+static void test_key_id(void **state)
+{
+	static const struct {
+		const char *text, *id;
+	} known[] = {
+		{ "0123456789abcdef0123456789abcdef", "5cf82c209f803001" },
+		{ "kkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkk"
+		  "kkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkk",
+		  "71af3ef62c964d5d" },
+	};
+	struct error error;
+	struct chain_key k;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(known); i++) {
+		key_make(other_path, known[i].text);
+		assert_int_equal(chain_key_load(other_path, &k, &error), 0);
+		assert_string_equal(k.id, known[i].id);
+	}
+}
+
 static void test_key(void **state)
 {
 	struct chain_key k;
@@ -436,15 +467,6 @@ static void test_tail(void **state)
 	close(fd);
 }
 
-static void key_make(const char *name, const char *text)
-{
-	int fd = open(name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-
-	assert_true(fd >= 0);
-	assert_int_equal(write(fd, text, strlen(text)), strlen(text));
-	close(fd);
-}
-
 static int setup(void **state)
 {
 	struct error error = { "" };
@@ -482,6 +504,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_truncated, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_forged, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_key, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_key_id, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_tail, setup, teardown),
 		cmocka_unit_test(test_append_refuses),
 	};

@@ -10,7 +10,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <openssl/crypto.h>
-#include <openssl/hmac.h>
 #include <openssl/sha.h>
 #include <stdio.h>
 #include <sys/stat.h>
@@ -45,20 +44,29 @@ void chain_hash(const unsigned char before[CHAIN_HASH_SIZE], const char *p, size
 	SHA256_Final(ret_hash, &sha);
 }
 
-/* HMAC by its definition: there is nothing to allocate, so nothing can fail. */
-void chain_mac(const struct chain_key *key, const unsigned char before[CHAIN_HASH_SIZE],
-	       const char *p, size_t n, unsigned char ret_mac[CHAIN_HASH_SIZE])
+/*
+ * HMAC-SHA-256 (RFC 2104) of a and b, one after the other. By its definition: there is nothing to allocate, so nothing can
+ * fail, and `cordon`, which links these few functions alone, need not hold all of OpenSSL in memory while a fence lives.
+ */
+static void hmac(const void *key, size_t n_key, const void *a, size_t n_a, const void *b,
+		 size_t n_b, unsigned char ret_mac[CHAIN_HASH_SIZE])
 {
-	unsigned char pad[SHA256_CBLOCK], inner[CHAIN_HASH_SIZE];
+	unsigned char pad[SHA256_CBLOCK] = { 0 }, inner[CHAIN_HASH_SIZE];
 	SHA256_CTX sha;
 
-	memset(pad, 0x36, sizeof(pad));
-	for (size_t i = 0; i < sizeof(key->secret); i++)
-		pad[i] ^= key->secret[i];
+	if (n_key > sizeof(pad)) {
+		SHA256_Init(&sha);
+		SHA256_Update(&sha, key, n_key);
+		SHA256_Final(pad, &sha);
+	} else {
+		memcpy(pad, key, n_key);
+	}
+	for (size_t i = 0; i < sizeof(pad); i++)
+		pad[i] ^= 0x36;
 	SHA256_Init(&sha);
 	SHA256_Update(&sha, pad, sizeof(pad));
-	SHA256_Update(&sha, before, CHAIN_HASH_SIZE);
-	SHA256_Update(&sha, p, n);
+	SHA256_Update(&sha, a, n_a);
+	SHA256_Update(&sha, b, n_b);
 	SHA256_Final(inner, &sha);
 	for (size_t i = 0; i < sizeof(pad); i++)
 		pad[i] ^= 0x36 ^ 0x5c;
@@ -68,6 +76,12 @@ void chain_mac(const struct chain_key *key, const unsigned char before[CHAIN_HAS
 	SHA256_Final(ret_mac, &sha);
 	OPENSSL_cleanse(pad, sizeof(pad));
 	OPENSSL_cleanse(&sha, sizeof(sha));
+}
+
+void chain_mac(const struct chain_key *key, const unsigned char before[CHAIN_HASH_SIZE],
+	       const char *p, size_t n, unsigned char ret_mac[CHAIN_HASH_SIZE])
+{
+	hmac(key->secret, sizeof(key->secret), before, CHAIN_HASH_SIZE, p, n, ret_mac);
 }
 
 void chain_hex_put(char *out, const unsigned char hash[CHAIN_HASH_SIZE])
@@ -157,9 +171,8 @@ int chain_key_load(const char *path, struct chain_key *ret_key, struct error *er
 				 "key %s: shorter than %d bytes; `openssl rand -hex 32` makes one",
 				 path, CHAIN_KEY_MIN);
 	}
-	HMAC(EVP_sha256(), text, (int)n, (const unsigned char *)use, sizeof(use) - 1,
-	     ret_key->secret, NULL);
-	HMAC(EVP_sha256(), text, (int)n, (const unsigned char *)name, sizeof(name) - 1, hash, NULL);
+	hmac(text, (size_t)n, use, sizeof(use) - 1, "", 0, ret_key->secret);
+	hmac(text, (size_t)n, name, sizeof(name) - 1, "", 0, hash);
 	OPENSSL_cleanse(text, sizeof(text));
 	chain_hex_put(hex, hash);
 	memcpy(ret_key->id, hex, sizeof(ret_key->id) - 1);
