@@ -319,7 +319,7 @@ def leftovers():
             left += [f"{RUN}/identity/{n}" for n in os.listdir(f"{RUN}/identity")]
     with open("/proc/self/mountinfo", encoding="utf-8") as f:
         left += [line.strip() for line in f if "cordon-selftest" in line]
-    # The kernel drops programs some seconds after their pins.
-    if not left and wait_for(lambda: not programs_loaded(), 30) is False:
+    # The kernel drops programs one after the other, some seconds after their pins; on a busy host minutes.
+    if not left and wait_for(lambda: not programs_loaded(), 180) is False:
         left.append(f"programs {programs_loaded()}")
     return left
