@@ -912,6 +912,26 @@ static const char fake_podman[] =
 	"*) echo \"Error: no such container $6\" >&2; exit 125 ;;\n"
 	"esac\n";
 
+/* containerd's client: two name spaces, in both of which there is a "web". */
+static const char fake_ctr[] =
+	"#!/bin/sh\n"
+	"[ \"$*\" != 'namespaces ls -q' ] || { echo k8s.io; echo moby; exit; }\n"
+	"[ \"$1\" = -n ] || exit 2\n"
+	"case \"$2 $3 $4 $5 $6\" in\n"
+	"'k8s.io containers ls -q id==\"nginx\"') echo nginx ;;\n"
+	"'k8s.io containers ls -q id~=\"^0123456789ab\"') echo " ID64 " ;;\n"
+	"'k8s.io containers ls -q labels.\"nerdctl/name\"==\"shop\"') echo " ID64 " ;;\n"
+	"'k8s.io containers ls -q labels.\"io.kubernetes.container.name\"==\"pods\"') echo a1; "
+	"echo a2 ;;\n"
+	"'k8s.io containers ls -q id==\"paused\"') echo paused ;;\n"
+	"'k8s.io containers ls -q id==\"odd\"') echo ../odd ;;\n"
+	"'k8s.io containers ls -q id==\"many\"') head -c 70000 /dev/zero | tr '\\0' a ;;\n"
+	"'k8s.io containers ls -q id==\"web\"' | 'moby containers ls -q id==\"web\"') echo web ;;\n"
+	"'k8s.io tasks ls  ') echo 'TASK PID STATUS'; echo 'nginx 4242 RUNNING'; echo 'paused 7 "
+	"PAUSED';\n"
+	"	echo '" ID64 "    4242    RUNNING' ;;\n"
+	"esac\n";
+
 /*
  * In a mount namespace of its own, where the first directory searched holds our engine and no
  * other.
@@ -930,6 +950,10 @@ static int with_fake_engine(void (*body)(void))
 		fputs(fake_podman, file);
 		fclose(file);
 		chmod("/usr/local/bin/podman", 0755);
+		file = fopen("/usr/local/bin/ctr", "w");
+		fputs(fake_ctr, file);
+		fclose(file);
+		chmod("/usr/local/bin/ctr", 0755);
 		setenv("DOCKER_HOST", "tcp://elsewhere", 1);
 		setenv("CORDON_TEST_SECRET", "secret", 1);
 		body();
@@ -942,11 +966,12 @@ static int with_fake_engine(void (*body)(void))
 static void expect_container(const char *name, int want, const char *says)
 {
 	struct error error = { "" };
-	char id[65];
+	char id[129];
 	pid_t pid = 0;
 	int r = host_container_pid(name, &pid, id, sizeof(id), &error);
 
-	if (r == want && (r || (pid == 4242 && !strcmp(id, ID64))) && strstr(error.text, says))
+	if (r == want && strstr(error.text, says) &&
+	    (r || (pid == 4242 && (!strcmp(id, ID64) || !strcmp(id, name)))))
 		return;
 	printf("container %s: %d '%s'\n", name, r, error.text);
 	_exit(1);
@@ -962,6 +987,15 @@ static void container_cases(void)
 	expect_container("two", -EPROTO, "unexpected answer");
 	expect_container("flood", -EPROTO, "unexpected answer");
 	expect_container("broken", -EIO, "the store is locked");
+	/* What podman does not know. */
+	expect_container("nginx", 0, "");
+	expect_container("0123456789ab", 0, "");
+	expect_container("shop", 0, "");
+	expect_container("pods", -EEXIST, "several");
+	expect_container("web", -EEXIST, "more than one name space");
+	expect_container("paused", -ESRCH, "not running");
+	expect_container("odd", -EPROTO, "unexpected answer");
+	expect_container("many", -E2BIG, "more containers");
 	container_timeout_ms = 300;
 	expect_container("hang", -ETIMEDOUT, "no answer");
 	expect_container("mute", -ETIMEDOUT, "no answer");

@@ -43,7 +43,7 @@ static const struct cli_option attach_option_rows[] = {
 	{ 0, "pid", CLI_UINT, offsetof(struct attach_options, pid), "PID",
 	  "the cgroup that this process is in", 1, INT_MAX, NULL },
 	{ 0, "container", CLI_STRING, offsetof(struct attach_options, container), "ID",
-	  "a running container of podman or docker, by id or name", 0, 0, NULL },
+	  "a running container of podman, docker or containerd, by id or name", 0, 0, NULL },
 	{ 0, "foreground", CLI_FLAG, offsetof(struct attach_options, foreground), NULL,
 	  "hold the fence and stream its events here, also when cordond runs", 0, 0, NULL },
 	DAEMON_CLIENT_OPTION(offsetof(struct attach_options, socket)),

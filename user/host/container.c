@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The init process of a running container, asked of its engine's command line: podman, then docker.
+ * The init process of a running container, asked of its engine's command line: podman, then docker, then containerd's own.
  *
  * Privilege: runs the engine's command with ours, but found in fixed directories, without a shell,
  * with an environment of three variables (none that could name an engine on another host, whose
@@ -20,15 +20,18 @@
 #include <sys/wait.h>
 #include <time.h>
 
-#define ENGINE_OUTPUT_MAX 4096
+#define ENGINE_OUTPUT_MAX 65536
 #define CONTAINER_NAME_MAX 255
 #define CONTAINER_ID_MIN 12
+#define CONTAINER_ID_MAX 128
 
-static const char *const engines[] = { "podman", "docker" };
+static const char *const engines[] = { "podman", "docker", "ctr" };
 static const char *const engine_dirs[] = { "/usr/local/bin", "/usr/bin", "/bin", "/usr/local/sbin",
 					   "/usr/sbin" };
 
 unsigned int container_timeout_ms = 10000;
+
+enum { NAMESPACES_MAX = 64 }; /* of containerd that are asked */
 
 /* What one engine said. */
 struct answer {
@@ -260,8 +263,145 @@ static int engine_ask(const char *engine, const char *path, const char *containe
 	return answer_parse(engine, container, answer.out, ret_pid, ret_id, id_size, error);
 }
 
+/* --- containerd ------------------------------------------------------------------------------- */
+
+/* ids of containerd's client are what its users chose: the names of nerdctl, Kubernetes and others are labels. */
+static const char *const name_labels[] = { "nerdctl/name", "io.kubernetes.container.name" };
+
+/* Its client, with a name space or without. 0 and what it printed, or -errno with the message. */
+static int ctr_run(const char *path, char *const *argv, struct answer *ret_answer,
+		   struct error *error)
+{
+	int r = engine_run(path, argv, ret_answer);
+
+	if (r == -ETIMEDOUT)
+		return error_set(error, ETIMEDOUT, "ctr: no answer within %u s",
+				 container_timeout_ms / 1000);
+	if (r < 0)
+		return error_set(error, -r, "cannot run %s: %s", path, strerror(-r));
+	if (ret_answer->code)
+		return error_set(error, EIO, "ctr: %s", first_line(ret_answer->err));
+	if (ret_answer->out_n == ENGINE_OUTPUT_MAX - 1)
+		return error_set(error, E2BIG,
+				 "ctr: more containers than are looked at; use --pid");
+	return 0;
+}
+
+/* The one id that is printed for a filter. 1 and it, 0 there is none, -errno. */
+static int ctr_id(const char *path, const char *space, const char *filter, const char *container,
+		  char *ret_id, struct error *error)
+{
+	char *argv[] = {
+		"ctr", "-n", (char *)space, "containers", "ls", "-q", (char *)filter, NULL
+	};
+	struct answer answer;
+	int end = -1, r = ctr_run(path, argv, &answer, error);
+
+	if (r < 0 || !answer.out[0])
+		return r;
+	if (sscanf(answer.out, "%128s\n%n", ret_id, &end) != 1 || end < 0 || !name_is_valid(ret_id))
+		return error_set(error, EPROTO, "ctr containers ls: unexpected answer");
+	if (answer.out[end])
+		return error_set(error, EEXIST,
+				 "several containers of containerd are named %s; give the whole id",
+				 container);
+	return 1;
+}
+
+/* The container's id in one name space: itself, then the id that begins so, then a name. */
+static int ctr_find(const char *path, const char *space, const char *container, char *ret_id,
+		    struct error *error)
+{
+	char filter[CONTAINER_NAME_MAX + 64];
+	bool hex = strlen(container) >= CONTAINER_ID_MIN &&
+		   strspn(container, "0123456789abcdef") == strlen(container);
+	int r;
+
+	snprintf(filter, sizeof(filter), "id==\"%s\"", container);
+	r = ctr_id(path, space, filter, container, ret_id, error);
+	if (!r && hex) {
+		snprintf(filter, sizeof(filter), "id~=\"^%s\"", container);
+		r = ctr_id(path, space, filter, container, ret_id, error);
+	}
+	for (size_t i = 0; !r && i < ARRAY_SIZE(name_labels); i++) {
+		snprintf(filter, sizeof(filter), "labels.\"%s\"==\"%s\"", name_labels[i],
+			 container);
+		r = ctr_id(path, space, filter, container, ret_id, error);
+	}
+	return r;
+}
+
+/* "TASK PID STATUS", a line each under a title. */
+static int ctr_task(const char *path, const char *space, const char *id, pid_t *ret_pid,
+		    struct error *error)
+{
+	char *argv[] = { "ctr", "-n", (char *)space, "tasks", "ls", NULL };
+	char found[CONTAINER_ID_MAX + 1], status[16], *state, *line;
+	struct answer answer;
+	int pid, r = ctr_run(path, argv, &answer, error);
+
+	if (r < 0)
+		return r;
+	for (line = strtok_r(answer.out, "\n", &state); line; line = strtok_r(NULL, "\n", &state)) {
+		if (sscanf(line, "%128s %d %15s", found, &pid, status) != 3 || strcmp(found, id))
+			continue;
+		if (pid <= 0 || strcmp(status, "RUNNING"))
+			break;
+		*ret_pid = pid;
+		return 0;
+	}
+	return error_set(error, ESRCH, "container %s is not running", id);
+}
+
+/* Name spaces are apart: the same name may be in several. Docker's own are left to docker, which was asked. */
+static int ctr_ask(const char *path, const char *container, pid_t *ret_pid, char *ret_id,
+		   size_t id_size, struct error *error)
+{
+	char *argv[] = { "ctr", "namespaces", "ls", "-q", NULL };
+	char id[CONTAINER_ID_MAX + 1], found[CONTAINER_ID_MAX + 1], space[CONTAINER_NAME_MAX + 1];
+	char *state, *line;
+	struct answer answer;
+	int n = 0, r = ctr_run(path, argv, &answer, error);
+
+	space[0] = '\0';
+	if (r < 0)
+		return r;
+	for (line = strtok_r(answer.out, "\n", &state); line; line = strtok_r(NULL, "\n", &state)) {
+		if (!name_is_valid(line) || ++n > NAMESPACES_MAX)
+			return error_set(error, EPROTO, "ctr namespaces ls: unexpected answer");
+		r = ctr_find(path, line, container, id, error);
+		if (r < 0)
+			return r;
+		if (r && space[0])
+			return error_set(
+				error, EEXIST,
+				"%s is in more than one name space of containerd; give the "
+				"whole id, or use --pid",
+				container);
+		if (!r)
+			continue;
+		snprintf(space, sizeof(space), "%s", line);
+		strcpy(found, id);
+	}
+	if (!space[0])
+		return -ENOENT;
+	if (snprintf(ret_id, id_size, "%s", found) >= (int)id_size)
+		return error_set(error, ENAMETOOLONG, "container id %s is too long", found);
+	return ctr_task(path, space, found, ret_pid, error);
+}
+
+/* --- all of them ------------------------------------------------------------------------------ */
+
+static int any_ask(const char *engine, const char *path, const char *container, pid_t *ret_pid,
+		   char *ret_id, size_t id_size, struct error *error)
+{
+	return strcmp(engine, "ctr")
+		       ? engine_ask(engine, path, container, ret_pid, ret_id, id_size, error)
+		       : ctr_ask(path, container, ret_pid, ret_id, id_size, error);
+}
+
 /*
- * An engine that fails otherwise does not hide the other one: its message is kept until none knows
+ * An engine that fails otherwise does not hide the others: its message is kept until none knows
  * the container.
  */
 int host_container_pid(const char *container, pid_t *ret_pid, char *ret_id, size_t id_size,
@@ -278,7 +418,7 @@ int host_container_pid(const char *container, pid_t *ret_pid, char *ret_id, size
 		if (!engine_find(engines[i], path, sizeof(path)))
 			continue;
 		asked++;
-		r = engine_ask(engines[i], path, container, ret_pid, ret_id, id_size, &first);
+		r = any_ask(engines[i], path, container, ret_pid, ret_id, id_size, &first);
 		if (!r)
 			return 0;
 		if (r != -ENOENT && !failed)
@@ -288,7 +428,8 @@ int host_container_pid(const char *container, pid_t *ret_pid, char *ret_id, size
 		return error_set(error, -failed, "%s", first.text);
 	if (!asked)
 		return error_set(error, ENOENT,
-				 "neither podman nor docker is installed; use --pid or --cgroup");
+				 "neither podman, docker nor containerd is installed; use --pid or "
+				 "--cgroup");
 	return error_set(error, ENOENT,
 			 "no container '%s' (containers of other users are not seen; use --pid)",
 			 container);
