@@ -8,8 +8,8 @@
  * attempt is one that only the program in question refuses. Anything else fails the self-test.
  *
  * Each denial is reported, too, or the reporters do not fire. Not provable this way: cgroup/sock_create, recvmsg and
- * getpeername, for which the kernel is asked what is attached; the programs at the entry of functions, for which their
- * pins are looked at; fence_bprm_check, a second line that has nothing to do while the first holds; file_create_as and
+ * getpeername, for which the kernel is asked what is attached; the programs at the entry of functions, and fence_bprm_check,
+ * which marks whom nothing else has marked (the init of a container), for which their pins are looked at; file_create_as and
  * file_uring_creds, which only overlayfs and a working io_uring reach (attack rows F-32 and F-27 do).
  * net_sctp_bind_connect is for sockets that a fence cannot make. Programs that are attached on demand are proved for the
  * fences that need them.
@@ -1083,13 +1083,14 @@ static int run_moved(struct enforce_fence *fence, const struct arena *arena,
 	return err;
 }
 
-/* These deny nothing, so only their pins can be looked at; a reporter that is missing is missed under load only. */
+/* These deny nothing here, so only their pins can be looked at; a reporter that is missing is missed under load only. */
 static int check_entry_hooks(const struct enforce *enforce, struct error *error)
 {
 	static const char *const names[] = {
 #define CORDON_X(program, function) #program,
 		CORDON_ENTRY_HOOKS(CORDON_X)
 #undef CORDON_X
+			"fence_bprm_check",
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {

@@ -140,7 +140,7 @@ int host_cgroup_freeze(const struct host_cgroup *cgroup, bool freeze, unsigned i
 /* --- walking: killing one by one, removing ---------------------------------------------------- */
 
 struct walk {
-	int (*visit)(int parent, const char *name,
+	int (*visit)(struct walk *walk, int parent, const char *name,
 		     int dir); /* after all below; dir is this cgroup */
 	unsigned int left;     /* cgroups that may still be visited */
 };
@@ -161,7 +161,7 @@ static int walk_entry(struct walk *walk, int dir, const struct dirent *entry, un
 	if (fd < 0)
 		return errno == ENOENT ? 0 : -errno;
 	r = walk_below(walk, fd, depth - 1);
-	return r < 0 ? r : walk->visit(dir, entry->d_name, fd);
+	return r < 0 ? r : walk->visit(walk, dir, entry->d_name, fd);
 }
 
 /*
@@ -192,16 +192,71 @@ static int walk_below(struct walk *walk, int dir, unsigned int depth)
  * SIGKILL to every thread listed: cgroup.threads exists in threaded cgroups too, where cgroup.procs
  * does not read.
  */
-static int visit_kill(int parent, const char *name, int dir)
+static int visit_kill(struct walk *walk, int parent, const char *name, int dir)
 {
 	int fd = openat(dir, "cgroup.threads", O_RDONLY | O_CLOEXEC);
 	_cleanup_fclose_ FILE *file = fd < 0 ? NULL : fdopen(fd, "r");
 	int tid;
 
-	(void)parent, (void)name;
+	(void)walk, (void)parent, (void)name;
 	while (file && fscanf(file, "%d", &tid) == 1)
 		if (tid > 1 && tid != getpid())
 			kill(tid, SIGKILL);
+	return 0;
+}
+
+/* 0, or the first process other than pid; seen: pid is there. -errno when it cannot be read. */
+static int procs_other(int dir, pid_t pid, bool *seen)
+{
+	int fd = openat(dir, "cgroup.procs", O_RDONLY | O_CLOEXEC), found;
+	_cleanup_fclose_ FILE *file = fd < 0 ? NULL : fdopen(fd, "r");
+
+	if (!file)
+		return -errno;
+	while (fscanf(file, "%d", &found) == 1) { /* 0: of another name space of processes */
+		if (found != pid)
+			return found ? found : INT_MAX;
+		*seen = true;
+	}
+	return ferror(file) ? -EIO : 0;
+}
+
+struct only {
+	struct walk walk;
+	pid_t pid;
+	pid_t other; /* one that was found */
+	bool seen;
+};
+
+static int visit_only(struct walk *walk, int parent, const char *name, int dir)
+{
+	struct only *only = (struct only *)walk;
+	int other = procs_other(dir, only->pid, &only->seen);
+
+	(void)parent, (void)name;
+	if (other <= 0)
+		return other;
+	only->other = other;
+	return -EBUSY;
+}
+
+int host_cgroup_only(const struct host_cgroup *cgroup, pid_t pid, struct error *error)
+{
+	struct only only = { .walk = { .visit = visit_only, .left = CGROUP_WALK_MAX }, .pid = pid };
+	int r = visit_only(&only.walk, -1, "", cgroup->fd);
+
+	if (!r)
+		r = walk_below(&only.walk, cgroup->fd, CGROUP_WALK_DEPTH);
+	if (r == -EBUSY && only.other)
+		return error_set(error, EBUSY,
+				 "process %d is in %s besides the container's init %d: a container "
+				 "needs a cgroup of its own",
+				 only.other, cgroup->path, pid);
+	if (r)
+		return error_set(error, -r, "who is in %s: %s", cgroup->path, strerror(-r));
+	if (!only.seen)
+		return error_set(error, ESRCH, "process %d is not in %s any more", pid,
+				 cgroup->path);
 	return 0;
 }
 
@@ -219,7 +274,7 @@ static int kill_each(const struct host_cgroup *cgroup, unsigned int timeout_ms)
 	do {
 		walk.left = CGROUP_WALK_MAX;
 		walk_below(&walk, cgroup->fd, CGROUP_WALK_DEPTH);
-		visit_kill(-1, "", cgroup->fd);
+		visit_kill(&walk, -1, "", cgroup->fd);
 		r = events_wait(cgroup, "populated", 0, CGROUP_POLL_MS);
 	} while (r == -ETIMEDOUT && now_ms() < end);
 	cgroup_write(cgroup->fd, "cgroup.freeze", "0");
@@ -251,12 +306,13 @@ int host_cgroup_kill(const struct host_cgroup *cgroup, unsigned int timeout_ms, 
  * rmdir of a cgroup that lately held tasks may be busy for a moment, and a task that was reaped may
  * still count as in it (since 6.19 it leaves after its last switch).
  */
-static int remove_dir(int parent, const char *name, int dir)
+static int remove_dir(struct walk *walk, int parent, const char *name, int dir)
 {
 	const struct timespec pause = { .tv_nsec = 10 * 1000000 };
 	const struct host_cgroup cgroup = { .fd = dir };
 	int i;
 
+	(void)walk;
 	for (i = 0; i < CGROUP_BUSY_TRIES; i++) {
 		if (!unlinkat(parent, name, AT_REMOVEDIR) || errno == ENOENT)
 			return 0;
@@ -281,7 +337,7 @@ static int remove_self(const struct host_cgroup *cgroup)
 	r = host_cgroup_fd_id(fd, &id);
 	if (r < 0 || id != cgroup->id)
 		return r;
-	return remove_dir(AT_FDCWD, cgroup->path, cgroup->fd);
+	return remove_dir(NULL, AT_FDCWD, cgroup->path, cgroup->fd);
 }
 
 /*

@@ -53,8 +53,8 @@ int host_cgroup_open(const char *path, struct host_cgroup *ret_cgroup, struct er
 int host_cgroup_of_pid(pid_t pid, char *ret_path, size_t size, struct error *error);
 
 /*
- * Init pid and full id (65 bytes hold it) of a running container by id (prefix) or name: podman, then docker. Runs their
- * CLI, at most 10 s each. -EINVAL no such name can be, -ENOENT no engine or no such container, -ESRCH not running,
+ * Init pid and full id (129 bytes hold it) of a running container by id (prefix) or name: podman, docker, then containerd in all
+ * of its name spaces. Runs their CLIs, at most 10 s each call. -EEXIST several are meant, -EINVAL no such name can be, -ENOENT no engine or no such container, -ESRCH not running,
  * -ETIMEDOUT, -EIO the engine's own failure, -EPROTO an answer that is none.
  */
 int host_container_pid(const char *container, pid_t *ret_pid, char *ret_id, size_t id_size,
@@ -73,6 +73,9 @@ int host_cgroup_kill(const struct host_cgroup *cgroup, unsigned int timeout_ms,
 
 /* Is there any task in it or below? 1 yes, 0 no, -errno. */
 int host_cgroup_populated(const struct host_cgroup *cgroup);
+
+/* Is the process pid all that is in it and below? 0, or -EBUSY and another that is; -ESRCH: nobody is. */
+int host_cgroup_only(const struct host_cgroup *cgroup, pid_t pid, struct error *error);
 
 /* Was it removed? False when that cannot be told. */
 bool host_cgroup_gone(const struct host_cgroup *cgroup);
