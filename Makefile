@@ -20,6 +20,8 @@ BINDIR ?= $(PREFIX)/bin
 SBINDIR ?= $(PREFIX)/sbin
 MANDIR ?= $(PREFIX)/share/man
 DATADIR ?= $(PREFIX)/share/cordon
+LIBEXECDIR ?= $(PREFIX)/libexec/cordon
+HOOKSDIR ?= $(PREFIX)/share/containers/oci/hooks.d
 UNITDIR ?= $(PREFIX)/lib/systemd/system
 VERSION := 0.1.0
 
@@ -194,7 +196,7 @@ $(O)/unit/%: tests/unit/%.c $(LIBS) $(GRANT_LIBS) $(ADMIN_LIBS) $(LEDGER_LIBS) $
 CHECKED := -std=gnu11 -D_GNU_SOURCE -DCORDON_VERSION='"$(VERSION)"' -Iinclude -Iuser -g -O1 -fno-sanitize-recover=undefined \
 	-Wno-gnu-variable-sized-type-not-at-end
 FUZZ_SRC := $(foreach p,util conf chain control event policy gwconf identity grant,$(call src,$(p))) user/sink/config.c \
-	user/admin/protocol.c user/cordond/protocol.c \
+	user/admin/protocol.c user/cordond/protocol.c user/cordon/oci.c \
 	user/gateway/head.c user/gateway/input.c user/ledger/codes.c
 # Instrumented once, for all targets.
 FUZZ_OBJ := $(FUZZ_SRC:user/%.c=$(O)/checked/%.o)
@@ -221,6 +223,17 @@ $(O)/tests/compat%: tests/attack/compat.c Makefile
 	$(Q)$(CC) -m$* -O1 $(WARN) -ffreestanding -fno-stack-protector -fno-pie -no-pie -nostdlib -static \
 		-fno-asynchronous-unwind-tables -o $@ $<
 
+# A container's command without anything before its first attack.
+$(O)/tests/containers/first: tests/containers/first.c Makefile
+	$(call say,TEST,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) -O1 $(WARN) -ffreestanding -fno-stack-protector -fno-pie -no-pie -nostdlib -static \
+		-fno-asynchronous-unwind-tables -o $@ $<
+
+# As they are packaged, for the guest.
+$(O)/oci/%: packaging/oci/%
+	$(Q)mkdir -p $(@D) && cp $< $@
+
 # Properties of the decisions, as the kernel gets them; executed symbolically by tests/prove/symbolic.py.
 $(O)/tests/properties.o: tests/prove/properties.bpf.c Makefile
 	$(call say,BPF,$@)
@@ -238,7 +251,7 @@ $(O)/tests/rules: tests/prove/rules.c $(O)/libpolicy.a $(O)/libconf.a $(O)/libut
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP -MF $@.d $(ALL_LDFLAGS) -o $@ $< $(O)/libpolicy.a $(O)/libconf.a $(O)/libutil.a -lyaml
 
-TOOLS := $(O)/tests/offers $(O)/tests/compat32 $(O)/tests/compat64 $(O)/tests/properties.o $(O)/tests/image $(O)/tests/rules
+TOOLS := $(patsubst packaging/%,$(O)/%,$(wildcard packaging/oci/*)) $(O)/tests/containers/first $(O)/tests/offers $(O)/tests/compat32 $(O)/tests/compat64 $(O)/tests/properties.o $(O)/tests/image $(O)/tests/rules
 
 # Programs that tests in the guest use: build/tests/DIR/NAME from tests/DIR/NAME.c.
 HELPERS := $(O)/tests/identity/whois $(O)/tests/bench/fences $(O)/tests/keep/owner
@@ -339,6 +352,15 @@ kills: deps ## KILLS_ROUNDS (500) deaths of cordond while attackers loop inside 
 	$(Q)$(MAKE) --no-print-directory $(JOBS) all
 	$(Q)tests/vm/run -k $(KILLS_KERNEL) --timeout 14400 -- tests/daemon/kill $(KILLS_ROUNDS)
 
+CONTAINERS_KERNEL ?= 6.1
+CONTAINERS_TIMES ?= 200
+
+.PHONY: containers
+containers: deps ## CONTAINERS_TIMES (200) one-shot containers of podman (crun, runc, rootless) and Docker, on CONTAINERS_KERNEL (6.1)
+	$(Q)$(MAKE) --no-print-directory $(JOBS) all $(TOOLS)
+	$(Q)share=$$(tests/containers/layer) && tests/vm/run -k $(CONTAINERS_KERNEL) --share "$$share" --timeout 30000 -- \
+		tests/containers/run --times $(CONTAINERS_TIMES)
+
 KEEP_KERNELS ?= 6.1 newest
 KEEP_ROUNDS ?= 50
 
@@ -403,6 +425,14 @@ install: all ## install below PREFIX (/usr), with DESTDIR
 		sed 's|/usr/sbin/|$(SBINDIR)/|; s|/usr/bin/|$(BINDIR)/|' packaging/$$unit.service > $(DESTDIR)$(UNITDIR)/$$unit.service || exit 1; \
 		chmod 644 $(DESTDIR)$(UNITDIR)/$$unit.service; \
 	done
+	install -d $(DESTDIR)$(HOOKSDIR) $(DESTDIR)$(LIBEXECDIR)
+	for hook in 99-cordon-createRuntime 99-cordon-poststop; do \
+		sed 's|/usr/bin/|$(BINDIR)/|' packaging/oci/$$hook.json > $(DESTDIR)$(HOOKSDIR)/$$hook.json || exit 1; \
+		chmod 644 $(DESTDIR)$(HOOKSDIR)/$$hook.json; \
+	done
+	sed 's|/usr/bin/|$(BINDIR)/|; s|/usr/libexec/cordon/|$(LIBEXECDIR)/|' packaging/oci/cordon-runc > $(DESTDIR)$(LIBEXECDIR)/cordon-runc
+	chmod 755 $(DESTDIR)$(LIBEXECDIR)/cordon-runc
+	install -D -m 644 packaging/oci/daemon.json $(DESTDIR)$(DATADIR)/docker-daemon.json
 	install -D -m 644 packaging/cordon.tmpfiles $(DESTDIR)$(PREFIX)/lib/tmpfiles.d/cordon.conf
 	install -D -m 644 packaging/cordon.sysusers $(DESTDIR)$(PREFIX)/lib/sysusers.d/cordon.conf
 	install -d $(DESTDIR)$(DATADIR)/policies

@@ -158,6 +158,7 @@ static void attach_ask(struct front *front, struct client *c, const struct cordo
 	struct wire_fence *how = &m.ATTACH.fence;
 	struct policy *policy = NULL;
 	int64_t ring = cordond_number(r, CORDOND_ring_bytes);
+	const char *root = cordond_text(r, CORDOND_root);
 	int fd;
 
 	memset(&m, 0, sizeof(m));
@@ -169,8 +170,9 @@ static void attach_ask(struct front *front, struct client *c, const struct cordo
 		client_error(c, "invalid_request", "ring_bytes: must be a power of two");
 		return;
 	}
-	if (how->cgroup[0] != '/') {
-		client_error(c, "invalid_request", "cgroup: must be absolute");
+	snprintf(m.ATTACH.root, sizeof(m.ATTACH.root), "%s", root ? root : "");
+	if (how->cgroup[0] != '/' || (root && root[0] != '/')) {
+		client_error(c, "invalid_request", "cgroup and root: must be absolute");
 		return;
 	}
 	if (!text_take(c, r, CORDOND_task, "task", how->identity.task,

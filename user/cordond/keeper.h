@@ -30,6 +30,8 @@ struct kept {
 	struct identity_owner *identity;
 	struct wire_fence how;
 	struct image *image; /* while it is made */
+	const char *
+		root; /* the same, of a container that is about to start; NULL: what is fenced runs. Borrowed */
 	struct keeper_ceilings ceilings;
 	bool kill_said; /* that somebody could not be killed */
 	uint64_t id;

@@ -349,6 +349,21 @@ static void outs_close(const int *fds)
 			close(fds[i]);
 }
 
+/*
+ * Who runs is marked where it stands. A container's init is not: it has mounts and its root still to change, as a
+ * runtime does, and is marked when it executes the command (fence_bprm_check), with nothing of its memory left. So nobody else may
+ * be in the cgroup now.
+ */
+static int enclose_tasks(struct keeper *k, struct kept *f, struct error *error)
+{
+	int err;
+
+	if (f->root)
+		return host_cgroup_only(&f->cgroup, f->how.pid, error);
+	err = enforce_fence_mark_tasks(f->fence, error);
+	return err ? err : held_find(k, f, error);
+}
+
 /* With the tasks frozen: fence, policy, marks. */
 static int enclose_frozen(struct keeper *k, struct kept *f, struct error *error)
 {
@@ -360,10 +375,13 @@ static int enclose_frozen(struct keeper *k, struct kept *f, struct error *error)
 		.descriptors = true,
 		.ring_bytes = f->how.ring_bytes,
 	};
+	_cleanup_close_ int root_fd = -1;
 	int err = pid_judge(&f->cgroup, f->how.pid, error);
 
-	if (err)
-		return err;
+	if (!err)
+		root_fd = enforce_root_open(f->how.pid, f->root, error);
+	if (err || root_fd < 0)
+		return err ? err : root_fd;
 	outs_open(f->how.pid, out_fds);
 	err = enforce_fence_make(k->enforce, &options, &f->fence, error);
 	outs_close(out_fds);
@@ -374,20 +392,21 @@ static int enclose_frozen(struct keeper *k, struct kept *f, struct error *error)
 	f->account_fd = account_open(f->id, error);
 	if (f->account_fd < 0)
 		return f->account_fd;
-	err = enforce_fence_set(f->fence, f->image, f->how.pid, true, error);
+	err = enforce_fence_set_at(f->fence, f->image, root_fd, true, error);
 	f->how.identity.generation = enforce_fence_policy(f->fence)->generation;
 	f->how.identity.mode = enforce_fence_policy(f->fence)->mode;
 	snprintf(f->how.identity.node, sizeof(f->how.identity.node), "%s", k->node);
 	show(k, f);
-	if (!err)
-		err = enforce_fence_mark_tasks(f->fence, error);
-	return err ? err : held_find(k, f, error);
+	return err ? err : enclose_tasks(k, f, error);
 }
 
 static int enclose(struct keeper *k, struct kept *f, unsigned int *ret_proved, struct error *error)
 {
 	int err = host_cgroup_open(f->how.cgroup, &f->cgroup, error);
 
+	/* Before anybody else is frozen; asked again when nobody can come. */
+	if (!err && f->root)
+		err = host_cgroup_only(&f->cgroup, f->how.pid, error);
 	if (!err)
 		err = keeper_ceilings_prepare(f->image, &f->cgroup, &f->ceilings, error);
 	if (!err)
@@ -410,7 +429,8 @@ static void announce(struct keeper *k, struct kept *f, unsigned int proved)
 {
 	char detail[512];
 
-	snprintf(detail, sizeof(detail), "attached to %s", f->cgroup.path);
+	snprintf(detail, sizeof(detail), "attached to %s%s", f->cgroup.path,
+		 f->root ? " before its command begins" : "");
 	fact(k, f, CORDON_OP_START, 0, detail);
 	snprintf(detail, sizeof(detail), "%u attempts from inside were denied; attached as %s",
 		 proved, enforce_attach_type(k->enforce));
@@ -470,12 +490,15 @@ int keeper_attach(struct keeper *k, const struct wire_attach *request, int image
 	unsigned int proved = 0;
 	int err;
 
-	if (!how_is_sound(&request->fence))
+	if (!how_is_sound(&request->fence) ||
+	    !wire_text_is_sound(request->root, sizeof(request->root)) ||
+	    (request->root[0] && (request->root[0] != '/' || request->fence.pid == 1)))
 		return -EPROTO;
 	f = kept_new(&request->fence);
 	err = f ? image_read(image_fd, &f->image, &error) : -ENOMEM;
 	if (!err) {
 		f->fresh = true;
+		f->root = request->root[0] ? request->root : NULL;
 		err = kept_enter(k, f);
 	}
 	if (err) {
@@ -490,6 +513,7 @@ int keeper_attach(struct keeper *k, const struct wire_attach *request, int image
 	free(TAKE_PTR(f->image));
 	if (!err)
 		announce(k, f, proved);
+	f->root = NULL;
 	reply(k, request->head.serial, err, err ? 0 : f->id, proved, error.text);
 	if (err && f->fence)
 		kept_end(k, f, "refused");

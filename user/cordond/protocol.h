@@ -3,6 +3,9 @@
  * What is said on cordond's control socket: control/control.h, with this table. Pure. After {"status":"ok"} of the
  * request `events` come events, a JSON object a line as in docs/events.md: those that are kept (without follow, or with
  * past), then with follow all that come, until either side hangs up.
+ *
+ * `root` in an attach: pid is the init of a container that has not executed its command yet, and alone in the cgroup; root is
+ * the directory, as it sees it, that is or will be its root. It is fenced with what it executes next.
  */
 #ifndef CORDON_CORDOND_PROTOCOL_H
 #define CORDON_CORDOND_PROTOCOL_H
@@ -25,6 +28,7 @@ enum cordond_need {
 #define CORDOND_MEMBERS(M)                      \
 	M(policy, BODY, 0, CORDOND_POLICY_MAX)  \
 	M(workdir, TEXT, 1, 4095)               \
+	M(root, TEXT, 1, 4095)                  \
 	M(cgroup, TEXT, 1, 4095)                \
 	M(container, TEXT, 1, 128)              \
 	M(task, TEXT, 1, 128)                   \
@@ -54,9 +58,10 @@ enum cordond_member {
 	R(EVENTS, "events", CORDOND_READ | CORDOND_OPERATE, 0,                              \
 	  CORDOND_BIT(follow) | CORDOND_BIT(past) | CORDOND_BIT(fence) | CORDOND_BIT(task)) \
 	R(ATTACH, "attach", CORDOND_OPERATE, CORDOND_BIT(cgroup) | CORDOND_BIT(pid),        \
-	  CORDOND_BIT(policy) | CORDOND_BIT(workdir) | CORDOND_BIT(container) |             \
-		  CORDOND_BIT(task) | CORDOND_BIT(tenant) | CORDOND_BIT(subject) |          \
-		  CORDOND_BIT(ring_bytes) | CORDOND_BIT(own_root) | CORDOND_BIT(audit))     \
+	  CORDOND_BIT(policy) | CORDOND_BIT(workdir) | CORDOND_BIT(root) |                  \
+		  CORDOND_BIT(container) | CORDOND_BIT(task) | CORDOND_BIT(tenant) |        \
+		  CORDOND_BIT(subject) | CORDOND_BIT(ring_bytes) | CORDOND_BIT(own_root) |  \
+		  CORDOND_BIT(audit))                                                       \
 	R(RELOAD, "reload", CORDOND_OPERATE, CORDOND_BIT(fence) | CORDOND_BIT(policy),      \
 	  CORDOND_BIT(workdir) | CORDOND_BIT(audit))                                        \
 	R(DETACH, "detach", CORDOND_OPERATE, CORDOND_BIT(fence), 0)

@@ -16,7 +16,7 @@
 #include "util/util.h"
 
 #define WIRE_MAGIC 0x44445243U /* "CRDD" */
-#define WIRE_VERSION 1
+#define WIRE_VERSION 2
 #define WIRE_FDS_MAX 4
 #define WIRE_PATH_MAX 4096
 #define WIRE_TEXT_MAX 512
@@ -66,6 +66,7 @@ struct wire_config { /* fd: the configuration */
 struct wire_attach { /* fd: the image */
 	struct wire_head head;
 	struct wire_fence fence;
+	char root[WIRE_PATH_MAX]; /* of a container that is about to start; "": what is fenced runs */
 };
 
 struct wire_reload { /* fd: the image */

@@ -103,6 +103,16 @@ int enforce_fence_make(struct enforce *enforce, const struct enforce_fence_optio
 int enforce_fence_set(struct enforce_fence *fence, const struct image *image, pid_t pid,
 		      bool report_allow, struct error *error);
 
+/*
+ * The root directory of a process (O_PATH), or -errno; the caller's. below: NULL, or the directory that will be its root, as it
+ * sees it now: a container's init before it changed its root.
+ */
+int enforce_root_open(pid_t pid, const char *below, struct error *error);
+
+/* enforce_fence_set() with roots resolved below a directory. */
+int enforce_fence_set_at(struct enforce_fence *fence, const struct image *image, int root_fd,
+			 bool report_allow, struct error *error);
+
 /* Marks every task that is in the cgroup already; the caller has frozen it. */
 int enforce_fence_mark_tasks(struct enforce_fence *fence, struct error *error);
 

@@ -310,21 +310,32 @@ static int nets_enter(struct enforce_fence *fence, const struct image *image,
 	return err;
 }
 
-static int roots_resolve(struct enforce_fence *fence, const struct image *image, pid_t pid,
+int enforce_root_open(pid_t pid, const char *below, struct error *error)
+{
+	_cleanup_close_ int top = -1;
+	char path[64];
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/root", pid);
+	top = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (top < 0)
+		return error_set(error, errno, "%s: %s", path, strerror(errno));
+	if (!below)
+		return TAKE_FD(top);
+	fd = open_in_root(top, below, false);
+	return fd < 0 ? error_set(error, errno, "%s of process %d: %s", below, pid, strerror(errno))
+		      : fd;
+}
+
+static int roots_resolve(struct enforce_fence *fence, const struct image *image, int root_fd,
 			 struct cordon_policy *policy, struct error *error)
 {
 	struct cordon_object *objects = calloc(image->n_roots + 1, sizeof(*objects));
 	int *fds = calloc(image->n_roots + 1, sizeof(*fds));
-	_cleanup_close_ int root_fd = -1;
-	char path[64];
 	int err = objects && fds ? 0 : error_set(error, ENOMEM, "out of memory");
 
 	for (uint32_t i = 0; fds && i < image->n_roots; i++)
 		fds[i] = -1;
-	snprintf(path, sizeof(path), "/proc/%d/root", pid);
-	root_fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	if (!err && root_fd < 0)
-		err = error_set(error, errno, "%s: %s", path, strerror(errno));
 	if (!err)
 		err = roots_open(image, root_fd, fence->info.attached, fds, error);
 	if (!err && image->n_roots)
@@ -357,8 +368,8 @@ static int idle_clear(struct enforce_fence *fence, uint32_t tag, struct error *e
 	return err;
 }
 
-int enforce_fence_set(struct enforce_fence *fence, const struct image *image, pid_t pid,
-		      bool report_allow, struct error *error)
+int enforce_fence_set_at(struct enforce_fence *fence, const struct image *image, int root_fd,
+			 bool report_allow, struct error *error)
 {
 	struct cordon_policy policy = image->policy;
 	struct cordon_fence info = fence->info;
@@ -378,7 +389,7 @@ int enforce_fence_set(struct enforce_fence *fence, const struct image *image, pi
 	err = idle_clear(fence, tag, error);
 	/* The LSM part is what roots are for; without it there is nobody to resolve them. */
 	if (!err && !info.degraded)
-		err = roots_resolve(fence, image, pid, &policy, error);
+		err = roots_resolve(fence, image, root_fd, &policy, error);
 	if (!err)
 		err = nets_enter(fence, image, &policy, error);
 	if (!err)
@@ -393,6 +404,19 @@ int enforce_fence_set(struct enforce_fence *fence, const struct image *image, pi
 		fence->policy = policy;
 	}
 	return err;
+}
+
+int enforce_fence_set(struct enforce_fence *fence, const struct image *image, pid_t pid,
+		      bool report_allow, struct error *error)
+{
+	_cleanup_close_ int root_fd = -1;
+
+	if (!fence->info.degraded) {
+		root_fd = enforce_root_open(pid, NULL, error);
+		if (root_fd < 0)
+			return root_fd;
+	}
+	return enforce_fence_set_at(fence, image, root_fd, report_allow, error);
 }
 
 /* --- tasks -------------------------------------------------------------------------------------------------- */
