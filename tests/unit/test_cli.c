@@ -14,7 +14,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -835,6 +837,42 @@ static void test_stream_is_not_held_back(void **state)
 	close(fd);
 }
 
+/* cordond, whose answer and events come in one piece. */
+static int daemon_answer(int listen_fd)
+{
+	static const char answer[] = "{\"status\":\"ok\"}\n" LINE_1 LINE_2;
+	char request[256];
+	int fd = accept(listen_fd, NULL, NULL);
+
+	assert_true(fd >= 0 && recv(fd, request, sizeof(request), 0) > 0);
+	assert_int_equal(send(fd, answer, sizeof(answer) - 1, 0), sizeof(answer) - 1);
+	return fd;
+}
+
+static void test_events_at_once(void **state)
+{
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	int listen_fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), fd;
+
+	(void)state;
+	snprintf(address.sun_path, sizeof(address.sun_path), "%s", path);
+	assert_int_equal(bind(listen_fd, (struct sockaddr *)&address, sizeof(address)), 0);
+	assert_int_equal(listen(listen_fd, 4), 0);
+	run_start((const char *const[]){ "events", "-o", "json", "--socket", path, NULL }, NULL);
+	close(daemon_answer(listen_fd));
+	run_end();
+	assert_int_equal(run.code, EXIT_OK);
+	assert_string_equal(run.out_text, LINE_1 LINE_2);
+	/* Who follows sees them before the next comes. */
+	run_start((const char *const[]){ "events", "-f", "-o", "json", "--socket", path, NULL },
+		  NULL);
+	fd = daemon_answer(listen_fd);
+	wait_for(LINE_1 LINE_2);
+	follow_stop(SIGTERM, EXIT_OK);
+	close(fd);
+	close(listen_fd);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -867,6 +905,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_follow_truncation, follow_begin, follow_end),
 		cmocka_unit_test_setup_teardown(test_follow_half_line_is_replaced, follow_begin,
 						follow_end),
+		cmocka_unit_test_setup_teardown(test_events_at_once, follow_begin, follow_end),
 		cmocka_unit_test_setup_teardown(test_stream_is_not_held_back, follow_begin,
 						follow_end),
 	};

@@ -400,9 +400,10 @@ static int stream_wait(const struct source *source)
 static int source_show(struct viewer *viewer, struct source *source)
 {
 	bool regular = S_ISREG(source->st.st_mode);
-	int r = 0;
+	int r;
 
 	signals_prepare();
+	r = buffer_drain(viewer, source); /* of cordond: what came with its answer */
 	while (r == 0 && !stop && !viewer->failed) {
 		ssize_t n;
 
