@@ -84,8 +84,7 @@ int keeper_watch(struct keeper *keeper, int fd, struct keeper_source *source);
 int keeper_tell(struct keeper *keeper, enum wire_type type, uint32_t serial,
 		union wire_message *message, const int *fds);
 
-/* keeper_fence.c */
-/* Requests of the front, which were received whole; a message that makes no sense returns -EPROTO. */
+/* keeper_make.c and keeper_request.c: requests of the front, received whole; what makes no sense returns -EPROTO. */
 int keeper_attach(struct keeper *keeper, const struct wire_attach *request, int image_fd);
 int keeper_reload(struct keeper *keeper, const struct wire_reload *request, int image_fd);
 int keeper_detach(struct keeper *keeper, const struct wire_detach *request);
@@ -93,8 +92,10 @@ int keeper_gap(struct keeper *keeper, const struct wire_gap *request);
 int keeper_remark(struct keeper *keeper, const struct wire_remark *request);
 int keeper_ended(struct keeper *keeper, uint64_t fence_id);
 
-/* Takes over what an earlier keeper left. */
+/* keeper_adopt.c: takes over what an earlier keeper left. */
 void keeper_adopt(struct keeper *keeper);
+
+/* keeper_fence.c */
 /* Gives the front the next fence that it does not know. False when there is none, or it does not take it now. */
 bool keeper_show_next(struct keeper *keeper);
 /* A new front knows nothing. */

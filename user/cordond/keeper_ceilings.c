@@ -45,28 +45,14 @@ int keeper_ceilings_apply(struct keeper_ceilings *c, const struct host_cgroup *c
 	return err;
 }
 
-static bool limits_are_same(const struct host_limits *a, const struct host_limits *b)
-{
-	return a->cpu_milli == b->cpu_milli && a->memory_bytes == b->memory_bytes &&
-	       a->pids == b->pids;
-}
-
 int keeper_ceilings_change(struct keeper_ceilings *c, const struct keeper_ceilings *next,
 			   const struct host_cgroup *cgroup, struct error *error)
 {
-	struct host_limits_applied applied;
-	int err;
+	int err = host_limits_change(cgroup, &next->limits, &c->applied, error);
 
-	if (!limits_are_same(&c->limits, &next->limits)) {
-		host_limits_restore(cgroup, &c->applied);
-		err = host_limits_apply(cgroup, &next->limits, &applied, error);
-		if (err) {
-			host_limits_apply(cgroup, &c->limits, &c->applied, NULL);
-			return err;
-		}
-		c->applied = applied;
-		c->limits = next->limits;
-	}
+	if (err)
+		return err;
+	c->limits = next->limits;
 	c->over = c->over && c->time_ms == next->time_ms && c->audit == next->audit;
 	c->time_ms = next->time_ms;
 	c->audit = next->audit;
@@ -76,18 +62,6 @@ int keeper_ceilings_change(struct keeper_ceilings *c, const struct keeper_ceilin
 void keeper_ceilings_restore(const struct keeper_ceilings *c, const struct host_cgroup *cgroup)
 {
 	host_limits_restore(cgroup, &c->applied);
-}
-
-static bool is_put(const struct keeper_ceilings *c, enum host_limit limit)
-{
-	switch (limit) {
-	case HOST_LIMIT_CPU:
-		return c->limits.cpu_milli;
-	case HOST_LIMIT_MEMORY:
-		return c->limits.memory_bytes;
-	default:
-		return c->limits.pids;
-	}
 }
 
 size_t keeper_ceilings_look(struct keeper_ceilings *c, const struct host_cgroup *cgroup,
@@ -109,7 +83,7 @@ size_t keeper_ceilings_look(struct keeper_ceilings *c, const struct host_cgroup 
 	for (enum host_limit limit = 0; limit < HOST_LIMIT_COUNT; limit++) {
 		uint64_t more = reached.n[limit] - c->told.n[limit];
 
-		if (!is_put(c, limit) || reached.n[limit] <= c->told.n[limit] ||
+		if (!host_limits_has(&c->limits, limit) || reached.n[limit] <= c->told.n[limit] ||
 		    (c->told_ms[limit] &&
 		     now_ms < c->told_ms[limit] + host_limit_told(limit)->every_ms))
 			continue;

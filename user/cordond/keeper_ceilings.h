@@ -37,8 +37,7 @@ int keeper_ceilings_apply(struct keeper_ceilings *c, const struct host_cgroup *c
 			  struct error *error);
 
 /*
- * Goes over to others, of another policy: what was before is put back first, so that nothing stays that is in neither. On error those before
- * hold again. Time runs from the same begin.
+ * Goes over to others, of another policy; see host_limits_change(). On error those before hold. Time runs from the same begin.
  */
 int keeper_ceilings_change(struct keeper_ceilings *c, const struct keeper_ceilings *next,
 			   const struct host_cgroup *cgroup, struct error *error);
