@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/inotify.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 
@@ -351,10 +352,27 @@ static void assert_file(const char *dir, const char *name, const char *want)
 	assert_string_equal(have, want);
 }
 
+/* How often files were written since the last time. Equal events that follow each other are one: so both kinds are asked for. */
+static unsigned int writes(int watch)
+{
+	_Alignas(struct inotify_event) char events[4096];
+	ssize_t size = read(watch, events, sizeof(events));
+	unsigned int n = 0;
+
+	for (ssize_t at = 0; at < size;) {
+		const struct inotify_event *event = (const void *)(events + at);
+
+		n += event->mask & IN_CLOSE_WRITE ? 1 : 0;
+		at += (ssize_t)(sizeof(*event) + event->len);
+	}
+	return n;
+}
+
 static void test_ceilings(void **state)
 {
-	static const char *const files[] = { "pids.max", "pids.events", "cpu.stat",
+	static const char *const files[] = { "pids.max", "pids.events", "cpu.stat", "cpu.max",
 					     "memory.events" };
+	int watch = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
 	char dir[] = "/tmp/cordon-unit-XXXXXX", path[128];
 	struct host_cgroup cgroup = { .fd = -1 };
 	struct keeper_ceilings c = { .limits = { .pids = 100 }, .time_ms = 60000 }, next;
@@ -384,12 +402,21 @@ static void test_ceilings(void **state)
 	assert_int_equal(reached[0].count, 5);
 	assert_false(kill);
 	assert_int_equal(keeper_ceilings_look(&c, &cgroup, now += 1000, reached, &kill), 0);
-	/* Others of another policy; and what was before them if they cannot be put. */
+	/* Others of another policy, by one write: nobody sees the file without a limit. */
+	put(dir, "cpu.max", "900000 100000\n");
+	assert_true(inotify_add_watch(watch, dir, IN_MODIFY | IN_CLOSE_WRITE) >= 0);
 	next = (struct keeper_ceilings){ .limits = { .pids = 200 }, .time_ms = 30000 };
 	assert_int_equal(keeper_ceilings_change(&c, &next, &cgroup, &error), 0);
 	assert_file(dir, "pids.max", "200");
-	next = (struct keeper_ceilings){ .limits = { .memory_bytes = 1 << 20 }, .time_ms = 1 };
+	assert_int_equal(writes(watch), 1);
+	assert_int_equal(keeper_ceilings_change(&c, &next, &cgroup, &error), 0);
+	assert_int_equal(writes(watch), 0);
+	/* And what was before them if they cannot be put: there is no memory.max. */
+	next = (struct keeper_ceilings){ .limits = { .cpu_milli = 1500, .memory_bytes = 1 << 20 },
+					 .time_ms = 1 };
 	assert_int_not_equal(keeper_ceilings_change(&c, &next, &cgroup, &error), 0);
+	assert_int_equal(writes(watch), 2);
+	assert_file(dir, "cpu.max", "900000 100000");
 	assert_file(dir, "pids.max", "200");
 	assert_int_equal(c.time_ms, 30000);
 	/* The time: told once, held for ever. */
@@ -414,6 +441,7 @@ static void test_ceilings(void **state)
 	put(dir, "pids.max", "600\n");
 	keeper_ceilings_restore(&c, &cgroup);
 	assert_file(dir, "pids.max", "600");
+	close(watch);
 	close(cgroup.fd);
 	for (size_t i = 0; i < ARRAY_SIZE(files); i++) {
 		snprintf(path, sizeof(path), "%s/%s", dir, files[i]);

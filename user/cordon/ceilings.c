@@ -77,18 +77,6 @@ void ceilings_begin(struct ceilings *c)
 	c->end_ms = now_ms() + c->time_ms;
 }
 
-static bool is_put(const struct ceilings *c, enum host_limit limit)
-{
-	switch (limit) {
-	case HOST_LIMIT_CPU:
-		return c->limits.cpu_milli;
-	case HOST_LIMIT_MEMORY:
-		return c->limits.memory_bytes;
-	default:
-		return c->limits.pids;
-	}
-}
-
 /* all: also what is not due yet. */
 static void look(struct ceilings *c, struct stream *stream, uint64_t now, bool all)
 {
@@ -98,7 +86,7 @@ static void look(struct ceilings *c, struct stream *stream, uint64_t now, bool a
 	for (enum host_limit limit = 0; limit < HOST_LIMIT_COUNT; limit++) {
 		uint64_t n = reached.n[limit] - c->told.n[limit];
 
-		if (!is_put(c, limit) || reached.n[limit] <= c->told.n[limit] ||
+		if (!host_limits_has(&c->limits, limit) || reached.n[limit] <= c->told.n[limit] ||
 		    (!all && c->told_ms[limit] &&
 		     now < c->told_ms[limit] + host_limit_told(limit)->every_ms))
 			continue;

@@ -41,7 +41,7 @@ const char *host_limit_name(enum host_limit limit)
 	return kinds[limit].name;
 }
 
-static bool is_wanted(const struct host_limits *limits, enum host_limit limit)
+bool host_limits_has(const struct host_limits *limits, enum host_limit limit)
 {
 	switch (limit) {
 	case HOST_LIMIT_CPU:
@@ -164,7 +164,8 @@ int host_limits_prepare(const struct host_cgroup *cgroup, const struct host_limi
 
 	*ret_lacks = 0;
 	for (enum host_limit limit = 0; limit < HOST_LIMIT_COUNT; limit++) {
-		int r = is_wanted(limits, limit) ? controller_prepare(cgroup, limit, ours) : 0;
+		int r = host_limits_has(limits, limit) ? controller_prepare(cgroup, limit, ours)
+						       : 0;
 
 		if (!r)
 			continue;
@@ -229,44 +230,67 @@ static bool host_swaps(void)
 	return !file_read(AT_FDCWD, "/proc/swaps", text, sizeof(text)) && strchr(text, '\n');
 }
 
-static int file_apply(const struct host_cgroup *cgroup, enum file file,
-		      const struct host_limits *limits, struct host_limits_applied *applied,
-		      struct error *error)
+/*
+ * One file, from what was applied before to what the limits want, in one write: at no instant there is neither. What the file
+ * would hold without us is what somebody else wrote last. ret_was: what it held, "" if it was not written.
+ */
+static int file_change(const struct host_cgroup *cgroup, enum file file,
+		       const struct host_limits *limits, const struct host_limits_applied *had,
+		       struct host_limits_applied *next, char ret_was[64], struct error *error)
 {
-	char before[64], wanted[64];
-	const char *name = files[file].name;
-	int r = file_read(cgroup->fd, name, before, sizeof(before));
+	char now[64], value[64];
+	const char *name = files[file].name, *without = now;
+	bool wanted = host_limits_has(limits, files[file].limit);
+	int r = file_read(cgroup->fd, name, now, sizeof(now));
 
-	if (r == -ENOENT && file == FILE_SWAP && !host_swaps())
+	if (r && (!wanted || (r == -ENOENT && file == FILE_SWAP && !host_swaps())))
 		return 0;
-	value_wanted(limits, file, wanted, sizeof(wanted));
-	if (!r && !value_is_tighter(file, wanted, before))
-		return 0;
-	if (!r)
-		r = file_write(cgroup->fd, name, wanted);
-	if (!r)
-		r = file_read(cgroup->fd, name, applied->file[file].now,
-			      sizeof(applied->file[file].now));
+	if (!r && had->file[file].before[0] && !strcmp(now, had->file[file].now))
+		without = had->file[file].before;
+	value_wanted(limits, file, value, sizeof(value));
+	if (!r && (!wanted || !value_is_tighter(file, value, without))) {
+		snprintf(value, sizeof(value), "%s", without);
+		wanted = false;
+	}
+	if (!r && strcmp(now, value) != 0) {
+		r = file_write(cgroup->fd, name, value);
+		snprintf(ret_was, sizeof(now), "%s", r ? "" : now);
+	}
+	if (!r && wanted)
+		r = file_read(cgroup->fd, name, next->file[file].now, sizeof(next->file[file].now));
 	if (r)
 		return error_set(error, -r, "%s: cannot write %s to %s/%s: %s",
-				 kinds[files[file].limit].name, wanted, cgroup->path, name,
+				 kinds[files[file].limit].name, value, cgroup->path, name,
 				 strerror(-r));
-	snprintf(applied->file[file].before, sizeof(before), "%s", before);
+	if (wanted)
+		snprintf(next->file[file].before, sizeof(now), "%s", without);
 	return 0;
+}
+
+int host_limits_change(const struct host_cgroup *cgroup, const struct host_limits *limits,
+		       struct host_limits_applied *applied, struct error *error)
+{
+	char was[HOST_LIMIT_FILES][64] = { "" };
+	struct host_limits_applied next = { 0 };
+	int r = 0;
+
+	for (enum file file = 0; !r && file < HOST_LIMIT_FILES; file++)
+		r = file_change(cgroup, file, limits, applied, &next, was[file], error);
+	if (!r) {
+		*applied = next;
+		return 0;
+	}
+	for (int file = HOST_LIMIT_FILES; file-- > 0;)
+		if (was[file][0])
+			file_write(cgroup->fd, files[file].name, was[file]);
+	return r;
 }
 
 int host_limits_apply(const struct host_cgroup *cgroup, const struct host_limits *limits,
 		      struct host_limits_applied *ret_applied, struct error *error)
 {
-	int r = 0;
-
 	memset(ret_applied, 0, sizeof(*ret_applied));
-	for (enum file file = 0; !r && file < HOST_LIMIT_FILES; file++)
-		if (is_wanted(limits, files[file].limit))
-			r = file_apply(cgroup, file, limits, ret_applied, error);
-	if (r)
-		host_limits_restore(cgroup, ret_applied);
-	return r;
+	return host_limits_change(cgroup, limits, ret_applied, error);
 }
 
 void host_limits_restore(const struct host_cgroup *cgroup,

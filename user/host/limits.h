@@ -19,6 +19,9 @@ struct host_limits {
 	uint32_t pids;
 };
 
+/* Is there such a limit among them? */
+bool host_limits_has(const struct host_limits *limits, enum host_limit limit);
+
 /* The files of a cgroup that are written: cpu.max, memory.swap.max, memory.max, memory.oom.group, pids.max. */
 #define HOST_LIMIT_FILES 5
 
@@ -44,6 +47,13 @@ int host_limits_prepare(const struct host_cgroup *cgroup, const struct host_limi
  */
 int host_limits_apply(const struct host_cgroup *cgroup, const struct host_limits *limits,
 		      struct host_limits_applied *ret_applied, struct error *error);
+
+/*
+ * Goes over from what was applied to other limits, or none. A file is written once, and not at all if its value stays: there is
+ * no instant without the old or the new one. On error those before hold, and *applied is as it was.
+ */
+int host_limits_change(const struct host_cgroup *cgroup, const struct host_limits *limits,
+		       struct host_limits_applied *applied, struct error *error);
 
 /* Puts back what was there, but for what somebody else has changed since. A cgroup that is gone is no error. */
 void host_limits_restore(const struct host_cgroup *cgroup,
