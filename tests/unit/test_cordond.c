@@ -385,6 +385,7 @@ static void test_ceilings(void **state)
 	/* Files of a cgroup are written over, not cut off: here values of three characters look the same. */
 	assert_non_null(mkdtemp(dir));
 	cgroup.fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	cgroup.path = dir;
 	put(dir, "pids.max", "max\n");
 	put(dir, "pids.events", "max 3\n");
 	put(dir, "cpu.stat", "nr_throttled 0\n");

@@ -15,6 +15,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -125,7 +126,7 @@ static void drain(struct seen *seen)
 
 static void move_in(void)
 {
-	char path[sizeof(cgroup.path) + 16], pid[16];
+	char path[PATH_MAX + 16], pid[16];
 	_cleanup_close_ int procs = -1;
 
 	snprintf(path, sizeof(path), "%s/cgroup.procs", cgroup.path);

@@ -16,6 +16,7 @@
 #include <bpf/bpf.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -144,7 +145,7 @@ static void begin(struct fenced *f, const char *name)
 						 .ring_bytes = ENFORCE_RING_MIN };
 	int ask[2], answer[2];
 	struct error error = { "" };
-	char path[sizeof(f->cgroup.path) + 16], pid[16];
+	char path[PATH_MAX + 16], pid[16];
 	_cleanup_close_ int procs = -1;
 
 	assert_int_equal(pipe2(ask, O_CLOEXEC) | pipe2(answer, O_CLOEXEC), 0);

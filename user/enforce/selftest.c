@@ -1174,6 +1174,7 @@ static int selftest(struct enforce_fence *fence, unsigned int needs, unsigned in
 		host_cgroup_kill(&cgroup, 5000, NULL);
 	enforce_fence_end(inner);
 	host_cgroup_remove(&cgroup, NULL);
+	host_cgroup_close(&cgroup); /* of one that could not be removed */
 	return err;
 }
 

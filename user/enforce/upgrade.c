@@ -251,6 +251,7 @@ static int prove(unsigned int needs, struct error *error)
 	if (!err)
 		err = prove_in(next, &cgroup, needs, error);
 	host_cgroup_remove(&cgroup, NULL);
+	host_cgroup_close(&cgroup); /* of one that could not be removed */
 	enforce_drop(next);
 	return err;
 }

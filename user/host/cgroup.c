@@ -187,7 +187,9 @@ static int cgroup_open_at(const char *mount, const char *path, struct host_cgrou
 	r = host_cgroup_fd_id(fd, &ret_cgroup->id);
 	if (r < 0)
 		return error_set(error, -r, "cgroup id of %s: %s", path, strerror(-r));
-	snprintf(ret_cgroup->path, sizeof(ret_cgroup->path), "%s", path);
+	ret_cgroup->path = strdup(path);
+	if (!ret_cgroup->path)
+		return error_set(error, ENOMEM, "out of memory");
 	ret_cgroup->level = cgroup_level(mount, path);
 	ret_cgroup->fd = TAKE_FD(fd);
 	return 0;

@@ -362,7 +362,7 @@ static void remove_parent(const char *path)
 /* A zeroed one is not open on descriptor 0. */
 static bool is_open(const struct host_cgroup *cgroup)
 {
-	return cgroup->fd >= 0 && cgroup->path[0];
+	return cgroup->fd >= 0 && cgroup->path;
 }
 
 int host_cgroup_remove(struct host_cgroup *cgroup, struct error *error)
@@ -388,4 +388,5 @@ void host_cgroup_close(struct host_cgroup *cgroup)
 	if (is_open(cgroup))
 		close(cgroup->fd);
 	cgroup->fd = -1;
+	free(TAKE_PTR(cgroup->path));
 }

@@ -31,7 +31,7 @@ enum host_cgroup_layout {
 enum host_cgroup_layout host_cgroup_find(char *ret_mount);
 
 struct host_cgroup {
-	char path[4096]; /* absolute, below the cgroup2 mount */
+	char *path; /* absolute, below the cgroup2 mount; owned; NULL when closed */
 	int fd; /* O_PATH|O_DIRECTORY, owned; -1 when closed (also after a failed make or open) */
 	uint64_t id;	/* cgroup id as BPF helpers give it (from name_to_handle_at) */
 	uint32_t level; /* 0: the root */
