@@ -286,8 +286,10 @@ static int attach_run(struct attach *a, struct error *error)
 	return err;
 }
 
-static int attach_code(int err)
+static int attach_code(const struct attach *a, int err)
 {
+	if (a->setup.policy_invalid)
+		return EXIT_POLICY;
 	switch (-err) {
 	case EINVAL:
 		return EXIT_USAGE;
@@ -330,7 +332,7 @@ static int attach_foreground(const struct attach_options *options)
 	setup_clear(&a.setup);
 	if (a.signal_fd >= 0)
 		close(a.signal_fd);
-	return err ? cli_fail(attach_code(err), "%s", error.text) : EXIT_OK;
+	return err ? cli_fail(attach_code(&a, err), "%s", error.text) : EXIT_OK;
 }
 
 /* --- by cordond ------------------------------------------------------------------------------- */
@@ -384,7 +386,7 @@ static int attach_by_daemon(const struct attach_options *options)
 				"cordond's events: cordon events -f");
 	err = attach_find(&a, &error);
 	if (err) {
-		code = cli_fail(attach_code(err), "%s", error.text);
+		code = cli_fail(attach_code(&a, err), "%s", error.text);
 	} else {
 		err = daemon_client_open(&client, options->socket, &error);
 		code = err ? daemon_client_fail(err, &error) : attach_ask(&a, &client);

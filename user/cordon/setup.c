@@ -109,6 +109,7 @@ static int policy_read(struct setup *setup, const struct setup_options *options,
 	else
 		err = policy_parse(default_policy, sizeof(default_policy) - 1, &how, &setup->policy,
 				   &faults);
+	setup->policy_invalid = faults.n && options->policy;
 	if (faults.n && !options->policy) { /* in what the command line says, then */
 		error_set(error, EINVAL, "%s", faults.v[0].text);
 	} else if (faults.n && (kind = other_kind(options->policy))) {

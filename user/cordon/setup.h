@@ -73,6 +73,7 @@ struct setup {
 	struct image *image;
 	char *workdir; /* absolute, resolved */
 	bool degraded;
+	bool policy_invalid; /* the file that was named has faults; they were printed */
 	bool attach; /* set by the caller: an existing cgroup, whose paths are not ours to check */
 	bool own_root; /* set by the caller: the tasks have a root directory of their own (a container) */
 	char node[256];
