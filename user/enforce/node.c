@@ -92,40 +92,51 @@ static bool users_leave(int fd)
 	return last;
 }
 
+/* In the child: nothing stays open but the links and `go`; a child of its own waits for the end of that, and lets go. */
+static void release_later(const int *fds, size_t n, int go)
+{
+	int keep = go;
+	char end;
+
+	for (size_t i = 0; i < n; i++)
+		keep = fds[i] > keep ? fds[i] : keep;
+	for (int fd = 0; fd < keep; fd++) {
+		size_t i = 0;
+
+		while (i < n && fds[i] != fd)
+			i++;
+		if (i == n && fd != go)
+			close(fd);
+	}
+	close_range(keep + 1, ~0U, 0);
+	if (!fork()) {
+		setsid();
+		prctl(PR_SET_NAME, "cordon-unload");
+		(void)!read(go, &end, sizeof(end));
+	}
+	_exit(0);
+}
+
 /*
  * Lets go of links whose pins are gone. The kernel detaches a program when the last descriptor of its link is closed,
  * and takes a grace period of up to an eighth of a second for each, one after the other (6.1). Nobody has to wait for
- * that: a process of its own inherits these descriptors, and nothing else, and ends. Where it cannot be made, they are
- * closed here.
+ * that: a process of its own inherits these descriptors, and nothing else, and ends when ours are closed; before that, ours would
+ * be the last. Where it cannot be made, they are closed here.
  */
 void enforce_links_release(const int *fds, size_t n)
 {
-	pid_t pid = n ? fork() : -1;
+	int go[2] = { -1, -1 };
+	pid_t pid = n && !pipe2(go, O_CLOEXEC) ? fork() : -1;
 
-	if (!pid) {
-		int keep = 0;
-
-		for (size_t i = 0; i < n; i++)
-			keep = fds[i] > keep ? fds[i] : keep;
-		for (int fd = 0; fd < keep; fd++) {
-			size_t i = 0;
-
-			while (i < n && fds[i] != fd)
-				i++;
-			if (i == n)
-				close(fd);
-		}
-		close_range(keep + 1, ~0U, 0);
-		if (!fork()) {
-			setsid();
-			prctl(PR_SET_NAME, "cordon-unload");
-		}
-		_exit(0);
-	}
+	if (!pid)
+		release_later(fds, n, go[0]);
 	if (pid > 0)
 		waitpid(pid, NULL, 0);
 	for (size_t i = 0; i < n; i++)
 		close(fds[i]);
+	for (int i = 0; i < 2; i++)
+		if (go[i] >= 0)
+			close(go[i]);
 }
 
 /*
