@@ -285,6 +285,16 @@ $(OTHERS:%=$(O)/tests/keep/owner-%): $(O)/tests/keep/owner-%: $(O)/tests/keep/%/
 	$(Q)$(CC) $(filter-out -I$(O),$(ALL_CFLAGS)) -I$(O)/tests/keep/$* -I$(O) -c user/enforce/object.c -o $(O)/tests/keep/$*/object.o
 	$(Q)$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) -o $@ tests/keep/owner.c $(O)/tests/keep/$*/object.o $(LINK_LIBS) $(LDLIBS)
 
+# cordond with those objects.
+$(OTHERS:%=$(O)/tests/keep/cordond-%): $(O)/tests/keep/cordond-%: $(O)/tests/keep/owner-% $(O)/cordond
+	$(call say,TEST,$@)
+	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $(call obj,cordond) $(O)/tests/keep/$*/object.o $(CORDOND_LIBS) $(LINK_LIBS) $(LDLIBS) $(CORDOND_LDLIBS)
+
+$(O)/tests/keep/leak.so: tests/keep/leak.c Makefile
+	$(call say,TEST,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) -std=gnu11 -D_GNU_SOURCE $(WARN) $(CFLAGS) -fPIC -shared -o $@ $< -ldl
+
 # The ledger's tests and programs: build/ledger/NAME from tests/ledger/NAME.c and store.c.
 LEDGER_WRAP_test_ledger := $(shell sed -n 's/^ \* wrap: //p' tests/ledger/test_ledger.c 2>/dev/null)
 LEDGER_TESTS := $(patsubst tests/ledger/%.c,$(O)/ledger/%,$(filter-out %/store.c,$(wildcard tests/ledger/*.c)))
@@ -348,8 +358,8 @@ KILLS_KERNEL ?= 6.12
 KILLS_ROUNDS ?= 500
 
 .PHONY: kills
-kills: deps ## KILLS_ROUNDS (500) deaths of cordond while attackers loop inside 20 fences, on KILLS_KERNEL (6.12)
-	$(Q)$(MAKE) --no-print-directory $(JOBS) all
+kills: deps ## KILLS_ROUNDS (500) deaths, restarts and upgrades of cordond while attackers loop inside 20 fences, on KILLS_KERNEL (6.12)
+	$(Q)$(MAKE) --no-print-directory $(JOBS) all $(O)/tests/keep/cordond-next
 	$(Q)tests/vm/run -k $(KILLS_KERNEL) --timeout 14400 -- tests/daemon/kill $(KILLS_ROUNDS)
 
 CONTAINERS_KERNEL ?= 6.1
@@ -366,9 +376,19 @@ KEEP_ROUNDS ?= 50
 
 .PHONY: keep
 keep: deps ## owners of fences and upgrades, KEEP_ROUNDS (50) of each killed at random instants, on KEEP_KERNELS (6.1 newest)
-	$(Q)$(MAKE) --no-print-directory $(JOBS) all $(HELPERS) $(OTHERS:%=$(O)/tests/keep/owner-%)
-	$(Q)rc=0; for k in $(KEEP_KERNELS); do for t in "run --rounds" "upgrade --kills"; do \
-		tests/vm/run -k $$k --timeout 3000 -- tests/keep/$$t $(KEEP_ROUNDS) || rc=1; done; done; exit $$rc
+	$(Q)$(MAKE) --no-print-directory $(JOBS) all $(HELPERS) $(foreach o,$(OTHERS),$(O)/tests/keep/owner-$(o) $(O)/tests/keep/cordond-$(o))
+	$(Q)rc=0; for k in $(KEEP_KERNELS); do for t in "keep/run --rounds $(KEEP_ROUNDS)" "keep/upgrade --kills $(KEEP_ROUNDS)" daemon/upgrade; do \
+		tests/vm/run -k $$k --timeout 3000 -- tests/$$t || rc=1; done; done; exit $$rc
+
+CHURN_KERNEL ?= 6.12
+CHURN_FENCES ?= 50000
+CHURN_SECONDS ?= 3600
+
+.PHONY: churn
+churn: deps ## CHURN_FENCES (50,000) made and ended, or what CHURN_SECONDS (3,600) allow, and what 1,000 cost, on CHURN_KERNEL (6.12)
+	$(Q)$(MAKE) --no-print-directory $(JOBS) all $(O)/tests/keep/leak.so
+	$(Q)rc=0; for t in many "churn 400 300 --leak" "churn $(CHURN_FENCES) $(CHURN_SECONDS)"; do \
+		tests/vm/run -k $(CHURN_KERNEL) --timeout $$(($(CHURN_SECONDS) + 900)) -- tests/keep/$$t || rc=1; done; exit $$rc
 
 .PHONY: mutate
 mutate: deps ## removes lines of enforcement, one by one, and sees that a test notices; an hour: tests/mutate/run

@@ -142,7 +142,9 @@
 	O(LAG, LOSS, "lag", "this reader was too slow, and missed `count` events")            \
 	O(SINK_GAP, LOSS, "sink_gap", "`count` events did not fit into the sink `sink`")      \
 	O(DENY_RATE, LIMIT, "deny_rate", "a fence was denied too much within a while")        \
-	O(DESTRUCTIVE, LIMIT, "destructive", "a subject destroyed too much within a while")
+	O(DESTRUCTIVE, LIMIT, "destructive", "a subject destroyed too much within a while")   \
+	O(UPGRADE, FENCE, "upgrade", "programs of another build took over")                   \
+	O(OLD_SET, FENCE, "old_set", "a new build's programs were refused; the old enforce")
 
 /*
  * R(ENUM, verdict, name, doc) - the `rule` of an event: the policy line that decided. The verdict

@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import tempfile
@@ -16,6 +17,10 @@ from guest import AGENT_COMMAND, BASE, CGROUPS, RUN, Agent, Listener, cordon, wa
 
 SOCKET = f"{RUN}/cordond.sock"
 START_S = 120
+
+# Without LSM programs files are not held: tests/keep/native.
+DEGRADED = "CORDON_DEGRADED" in os.environ
+METADATA = "169.254.169.254"
 
 # For an agent. One who is refused finds the answer there and nobody who listens any more.
 DEFINE_ASK = "exec(" + repr(f"""
@@ -51,15 +56,16 @@ def proc_status(pid):
 class Daemon:
     """cordond, and what it says."""
 
-    def __init__(self, *options):
+    def __init__(self, *options, program="cordond"):
         self.dir = tempfile.mkdtemp(dir=BASE)
         self.options = options
+        self.program = program
         self.notices = []
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self.socket.bind(f"{self.dir}/notify")
         threading.Thread(target=self.listen, daemon=True).start()
         with open(f"{self.dir}/log", "w", encoding="utf-8") as log:
-            self.process = subprocess.Popen(["cordond", *options], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+            self.process = subprocess.Popen([program, *(["--degraded", "--user", "nobody"] if DEGRADED else []), *options], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
                                             env={**os.environ, "NOTIFY_SOCKET": f"{self.dir}/notify", "WATCHDOG_USEC": "60000000"})
 
     def listen(self):
@@ -84,8 +90,11 @@ class Daemon:
 
     def front(self):
         """Its process id."""
-        with open(f"/proc/{self.process.pid}/task/{self.process.pid}/children", encoding="utf-8") as f:
-            pids = f.read().split()
+        try:
+            with open(f"/proc/{self.process.pid}/task/{self.process.pid}/children", encoding="utf-8") as f:
+                pids = f.read().split()
+        except OSError:  # it has ended
+            return None
         for pid in pids:
             try:
                 with open(f"/proc/{pid}/cmdline", encoding="utf-8") as cmdline:
@@ -212,40 +221,44 @@ class Task(Agent):
                 time.sleep(0.1)
 
 
-# Attacks and writes in its workdir, for ever; counts both where they can be read from outside.
+# Attacks by each of three ways, writes in its workdir, for ever; counts all where they can be read from outside.
 LOOP = r"""
 import mmap, os, socket, struct, sys, time
-work, port, go = sys.argv[1], int(sys.argv[2]), sys.argv[3]
+work, port, metadata, pause, go = sys.argv[1], int(sys.argv[2]), (sys.argv[3], int(sys.argv[4])), float(sys.argv[5]), sys.argv[6]
 f = open(work + "/counts", "r+b")
 m = mmap.mmap(f.fileno(), 4096)
-success = done = 0
+done, ways = 0, [0, 0, 0]
+def connect(host, port):
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as s:
+        s.settimeout(2)
+        s.connect((host, port))
 while not os.path.exists(go):
     time.sleep(0.01)
 while True:
-    try:
-        os.close(os.open("/etc/cordon-attack", os.O_WRONLY | os.O_CREAT))
-        success += 1
-    except OSError:
-        pass
-    try:
-        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as s:
-            s.settimeout(2)
-            s.connect(("127.0.0.1", port))
-            success += 1
-    except OSError:
-        pass
+    for way, attack in enumerate((lambda: os.close(os.open("/etc/cordon-attack", os.O_WRONLY | os.O_CREAT)),
+                                  lambda: connect("127.0.0.1", port), lambda: connect(*metadata))):
+        try:
+            attack()
+            ways[way] += 1
+        except OSError:
+            pass
     with open(work + "/twin", "w") as t:
         t.write("x")
     done += 1
-    m[:16] = struct.pack("QQ", success, done)
-    time.sleep(0.002)
+    m[:40] = struct.pack("5Q", sum(ways), done, *ways)
+    time.sleep(pause)
 """
 
 
-class Loop:
-    """An attacker's loop in a cgroup of its own."""
+def metadata_make():
+    """An address of this host to which an attack without a fence succeeds."""
+    subprocess.run(["ip", "address", "replace", f"{METADATA}/32", "dev", "lo"], check=True)
 
-    def __init__(self, name):
+
+class Loop:
+    """An attacker's loop in a cgroup of its own. metadata: where a stand-in for that service listens."""
+
+    def __init__(self, name, metadata=None, pause=0.002):
         self.cgroup = f"{CGROUPS}/{name}"
         self.work = workdir(name)
         self.go = f"{self.work}/go"
@@ -253,7 +266,8 @@ class Loop:
         os.makedirs(self.cgroup, exist_ok=True)
         with open(f"{self.work}/counts", "wb") as f:
             f.write(bytes(4096))
-        self.process = subprocess.Popen([sys.executable, "-c", LOOP, self.work, str(self.listener.port), self.go])
+        self.process = subprocess.Popen([sys.executable, "-c", LOOP, self.work, str(self.listener.port),
+                                         METADATA, str(metadata.port if metadata else 1), str(pause), self.go])
         with open(f"{self.cgroup}/cgroup.procs", "w", encoding="utf-8") as procs:
             procs.write(str(self.process.pid))
         if name.endswith("control"):
@@ -265,9 +279,19 @@ class Loop:
 
     def counts(self):
         """Attacks that succeeded, rounds whose write in the workdir worked."""
+        return self.numbers()[:2]
+
+    def ways(self):
+        """Of those attacks: writes outside, connects outside, connects to the metadata service."""
+        return self.numbers()[2:]
+
+    def escapes(self):
+        """What should not be; without LSM programs writing is not held."""
+        return sum(self.ways()[1 if DEGRADED else 0:])
+
+    def numbers(self):
         with open(f"{self.work}/counts", "rb") as f:
-            data = f.read(16)
-        return int.from_bytes(data[:8], "little"), int.from_bytes(data[8:], "little")
+            return struct.unpack("5Q", f.read(40))
 
     def end(self):
         self.process.kill()

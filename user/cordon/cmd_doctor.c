@@ -51,6 +51,29 @@ static const char *attach_type(const struct host_report *report)
 
 /* --- the daemon --------------------------------------------------------------------------------- */
 
+static long long figure(const json_t *status, const char *name)
+{
+	return (long long)json_integer_value(json_object_get(status, name));
+}
+
+static void running_line(const json_t *status, char *line, size_t size)
+{
+	const char *old = json_string_value(json_object_get(status, "old_set"));
+	size_t n = snprintf(line, size,
+			    "cordond %s runs since %lld s: %lld fences, %lld readers of events, "
+			    "%lld events, %lld lost; its front was started again %lld times.",
+			    json_string_value(json_object_get(status, "version")),
+			    figure(status, "uptime_s"), figure(status, "fences"),
+			    figure(status, "readers"), figure(status, "events"),
+			    figure(status, "lost"), figure(status, "restarts"));
+
+	if (old && n < size)
+		snprintf(line + n, size - n,
+			 " Old set: the programs of another build enforce. Ours: %s. Another try: "
+			 "systemctl reload cordond.",
+			 old);
+}
+
 /* A line about cordond: it need not run. Never a lack. */
 static void daemon_line(char *line, size_t size)
 {
@@ -68,16 +91,7 @@ static void daemon_line(char *line, size_t size)
 				   NULL, &status))
 		snprintf(line, size, "cordond runs, and does not answer us.");
 	else
-		snprintf(line, size,
-			 "cordond %s runs since %lld s: %lld fences, %lld readers of events, %lld "
-			 "events, %lld lost; its front was started again %lld times.",
-			 json_string_value(json_object_get(status, "version")),
-			 (long long)json_integer_value(json_object_get(status, "uptime_s")),
-			 (long long)json_integer_value(json_object_get(status, "fences")),
-			 (long long)json_integer_value(json_object_get(status, "readers")),
-			 (long long)json_integer_value(json_object_get(status, "events")),
-			 (long long)json_integer_value(json_object_get(status, "lost")),
-			 (long long)json_integer_value(json_object_get(status, "restarts")));
+		running_line(status, line, size);
 	json_decref(status);
 	daemon_client_close(&client);
 }
@@ -119,7 +133,7 @@ static void print_table(const struct host_report *report)
 	const char *no_color = getenv("NO_COLOR");
 	bool color = isatty(STDOUT_FILENO) && !(no_color && no_color[0]);
 	size_t name = name_width();
-	char last[320];
+	char last[1024];
 	int i;
 
 	printf("%-*s  %-*s  found, and -> the remedy\n", (int)name, "fact", STATUS_WIDTH, "status");
@@ -165,7 +179,7 @@ static const char *needs(unsigned int need)
 
 static void print_json(const struct host_report *report)
 {
-	char line[320];
+	char line[1024];
 	int i;
 
 	printf("{\"files\":%s,\"network\":%s,\"race_free\":%s,",

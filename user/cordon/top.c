@@ -176,16 +176,18 @@ static void head_print(struct page *p, const struct top *top)
 	const json_t *s = top->status, *before = top->status_before;
 	char version[32], as[32], age[32], events[24], lost[24];
 
-	page_line(p,
-		  "cordond %s, up %s, attached as %s%s - fences %lld, followers %lld, events %lld "
-		  "(%s/s), lost %lld (%s/s)",
-		  fences_cell(s, "version", version, sizeof(version)),
-		  fences_age(number(s, "uptime_s"), age, sizeof(age)),
-		  fences_cell(s, "attached_as", as, sizeof(as)),
-		  json_is_true(json_object_get(s, "degraded")) ? ", DEGRADED" : "",
-		  number(s, "fences"), number(s, "readers"), number(s, "events"),
-		  rate_text(rate(top, s, before, "events"), events), number(s, "lost"),
-		  rate_text(rate(top, s, before, "lost"), lost));
+	page_line(
+		p,
+		"cordond %s, up %s, attached as %s%s%s - fences %lld, followers %lld, events %lld "
+		"(%s/s), lost %lld (%s/s)",
+		fences_cell(s, "version", version, sizeof(version)),
+		fences_age(number(s, "uptime_s"), age, sizeof(age)),
+		fences_cell(s, "attached_as", as, sizeof(as)),
+		json_is_true(json_object_get(s, "degraded")) ? ", DEGRADED" : "",
+		json_object_get(s, "old_set") ? ", OLD SET" : "", number(s, "fences"),
+		number(s, "readers"), number(s, "events"),
+		rate_text(rate(top, s, before, "events"), events), number(s, "lost"),
+		rate_text(rate(top, s, before, "lost"), lost));
 }
 
 static void row_print(struct page *p, const struct shown *shown)

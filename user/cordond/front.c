@@ -209,6 +209,13 @@ static void on_hello(struct front *front, const struct wire_hello *hello, int fd
 	metrics_set(METRIC_LOAD_SECONDS, 0, 0, hello->opened_ms / 1000.0);
 }
 
+static void on_set(struct front *front, const struct wire_set *set)
+{
+	if (wire_text_is_sound(set->why, sizeof(set->why)))
+		snprintf(front->old_set, sizeof(front->old_set), "%s", set->why);
+	metrics_set(METRIC_OLD_SET, 0, 0, front->old_set[0] != '\0');
+}
+
 static void on_message(struct front *front, union wire_message *m, int fds[WIRE_FDS_MAX])
 {
 	union wire_message pong = { .head = { 0 } };
@@ -216,6 +223,9 @@ static void on_message(struct front *front, union wire_message *m, int fds[WIRE_
 	switch (m->head.type) {
 	case WIRE_HELLO:
 		on_hello(front, &m->HELLO, fds);
+		break;
+	case WIRE_SET:
+		on_set(front, &m->SET);
 		break;
 	case WIRE_CONFIG:
 		on_config(front, fds[0]);

@@ -91,6 +91,7 @@ struct front {
 	gid_t operators, readers;
 	char node[IDENTITY_NODE_MAX + 1];
 	char attached_as[16];
+	char old_set[WIRE_TEXT_MAX]; /* why another build's programs are in effect; "": ours are */
 	uint64_t started_ns;
 	uint32_t fronts;
 	bool degraded;

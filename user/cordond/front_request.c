@@ -258,13 +258,14 @@ static void do_list(struct front *front, struct client *c)
 
 static void do_status(struct front *front, struct client *c)
 {
+	const char *old = front->old_set[0] ? front->old_set : NULL;
 	struct timespec now;
 
 	clock_gettime(CLOCK_REALTIME, &now);
 	client_ok(c,
-		  json_pack("{s:s,s:s,s:b,s:I,s:i,s:i,s:i,s:i,s:I,s:I,s:I}", "version",
+		  json_pack("{s:s,s:s,s:b,s:s*,s:I,s:i,s:i,s:i,s:i,s:I,s:I,s:I}", "version",
 			    CORDON_VERSION, "attached_as", front->attached_as, "degraded",
-			    (int)front->degraded, "uptime_s",
+			    (int)front->degraded, "old_set", old, "uptime_s",
 			    (json_int_t)((uint64_t)now.tv_sec - front->started_ns / 1000000000ULL),
 			    "fences", (int)front->n_watched, "connections", (int)front->n_clients,
 			    "readers", (int)front->n_readers, "restarts", (int)front->fronts,

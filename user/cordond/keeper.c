@@ -185,20 +185,27 @@ static int hello_send(struct keeper *k)
 	return keeper_tell(k, WIRE_HELLO, 0, &m, fds);
 }
 
-/* Hello first, then the configuration, then all fences. */
+/* Hello first, then whose programs are in effect, the configuration, and all fences. */
 static void front_feed(struct keeper *k)
 {
 	if (!k->front.greeted)
-		k->front.greeted = !hello_send(k) && !config_send(k);
+		k->front.greeted = !hello_send(k) && !keeper_set_send(k) && !config_send(k);
 	while (k->front.greeted && keeper_show_next(k))
 		;
+}
+
+void keeper_status_notify(const struct keeper *k)
+{
+	notify_send("STATUS=%zu fences%s", k->n_kept,
+		    keeper_set_is_old(k) ? "; old set: the programs of another build enforce" : "");
 }
 
 static void front_became_ready(struct keeper *k)
 {
 	k->front.ready = true;
 	if (k->fronts == 1 || k->reloading)
-		notify_send("READY=1\nSTATUS=%zu fences", k->n_kept);
+		notify_send("READY=1");
+	keeper_status_notify(k);
 	k->reloading = false;
 }
 
@@ -335,8 +342,10 @@ static void on_timer(struct keeper *k, struct keeper_source *source)
 	if (notify_watchdog_ms() && k->tick % (watchdog ? watchdog : 1) == 0)
 		notify_send("WATCHDOG=1");
 	keeper_fences_tick(k);
-	if (k->tick % FIGURES_TICKS == 0)
+	if (k->tick % FIGURES_TICKS == 0) {
 		figures_send(k);
+		keeper_set_tick(k);
+	}
 	if (!k->stopping)
 		front_tick(k);
 	else if (++k->front.age > STOP_TICKS)
@@ -364,6 +373,7 @@ static void keeper_reload_config(struct keeper *k)
 	notify_send("RELOADING=1\nMONOTONIC_USEC=%lld",
 		    (long long)now.tv_sec * 1000000 + now.tv_nsec / 1000);
 	k->reloading = true;
+	keeper_set_again(k);
 	if (!k->front.ready || config_send(k)) {
 		cordond_say("no front to reload: the next one reads the new configuration");
 		notify_send("READY=1");
@@ -417,8 +427,10 @@ static int run_dir_make(struct error *error)
 	return 0;
 }
 
+/* A lock of the process, not of the descriptor: a child that loads programs and outlives a killed keeper does not have it. */
 static int lock_take(struct keeper *k, struct error *error)
 {
+	const struct flock whole = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
 	int err = run_dir_make(error);
 
 	if (!err)
@@ -430,7 +442,7 @@ static int lock_take(struct keeper *k, struct error *error)
 		return error_set(error, errno, LOCK_FILE ": %s%s", strerror(errno),
 				 errno == ELOOP ? "; somebody put a symbolic link there: remove it"
 						: "");
-	if (flock(k->lock_fd, LOCK_EX | LOCK_NB))
+	if (fcntl(k->lock_fd, F_SETLK, &whole))
 		return error_set(error, EEXIST, "another cordond runs on this host");
 	return 0;
 }
@@ -485,7 +497,7 @@ static int host_open(struct keeper *k, struct error *error)
 	if (err)
 		return err;
 	begin_ms = now_ms();
-	err = enforce_open(&k->report, k->degraded, &k->enforce, error);
+	err = keeper_set_open(k, error);
 	k->opened_ms = now_ms() - begin_ms;
 	return err;
 }

@@ -40,6 +40,7 @@ struct kept {
 	bool started;	/* the front was told of its start */
 	bool shown;	/* the front has it */
 	bool again;	/* the front that comes is not the first to have it */
+	bool set_told;	/* whose programs were in effect when it was taken over */
 	bool ending;
 	unsigned int ending_ticks;
 	uint32_t serial; /* of the request that ends it; 0: none */
@@ -56,10 +57,17 @@ struct keeper_front {
 	unsigned int age;    /* ticks */
 };
 
+/* Whose programs are in effect; see keeper_set.c. */
+struct keeper_set {
+	enum enforce_opened opened;
+	struct error why; /* ENFORCE_OPENED_OLD: what this build's lack */
+};
+
 struct keeper {
 	const struct cordond_options *options;
 	struct host_report report;
 	struct enforce *enforce;
+	struct keeper_set set;
 	bool degraded;
 	char node[IDENTITY_NODE_MAX + 1];
 	uint64_t started_ns, opened_ms;
@@ -83,6 +91,19 @@ int keeper_watch(struct keeper *keeper, int fd, struct keeper_source *source);
 /* To the front, if there is one that takes it; one that does not is ended. */
 int keeper_tell(struct keeper *keeper, enum wire_type type, uint32_t serial,
 		union wire_message *message, const int *fds);
+/* What systemd shows of us. */
+void keeper_status_notify(const struct keeper *keeper);
+
+/* keeper_set.c: opens the programs of this node, of whatever build. */
+int keeper_set_open(struct keeper *keeper, struct error *error);
+bool keeper_set_is_old(const struct keeper *keeper);
+int keeper_set_send(struct keeper *keeper);
+/* An event of a fence that was taken over, if there is anything to tell. */
+void keeper_set_fact(struct keeper *keeper, struct kept *f);
+/* Some times a minute: others may bring in theirs, or ours. */
+void keeper_set_tick(struct keeper *keeper);
+/* Tries to bring in those of this build, where those of before are in effect. Takes seconds. */
+void keeper_set_again(struct keeper *keeper);
 
 /* keeper_make.c and keeper_request.c: requests of the front, received whole; what makes no sense returns -EPROTO. */
 int keeper_attach(struct keeper *keeper, const struct wire_attach *request, int image_fd);

@@ -91,6 +91,9 @@ bool kept_show(struct keeper *k, struct kept *f)
 		f->again = false;
 		kept_fact(k, f, CORDON_OP_ADOPT, 0,
 			  "what was on its way to sinks and readers is lost to them");
+		if (!f->fresh && !f->set_told)
+			keeper_set_fact(k, f);
+		f->set_told = true;
 	}
 	return f->shown;
 }

@@ -59,6 +59,12 @@ struct wire_figures {
 	uint64_t missed; /* programs that the kernel skipped */
 };
 
+/* Whose programs are in effect: this build's if the text is empty, else why not. */
+struct wire_set {
+	struct wire_head head;
+	char why[WIRE_TEXT_MAX];
+};
+
 struct wire_config { /* fd: the configuration */
 	struct wire_head head;
 };
@@ -153,6 +159,7 @@ struct wire_empty {
  */
 #define WIRE_MESSAGES(W)              \
 	W(HELLO, hello, 3, false)     \
+	W(SET, set, 0, false)         \
 	W(CONFIG, config, 1, false)   \
 	W(MADE, made, 2, false)       \
 	W(POLICY, policy, 0, false)   \

@@ -69,6 +69,21 @@ int enforce_unload(unsigned int *ret_alive, struct error *error);
  */
 int enforce_upgrade(const struct host_report *report, struct error *error);
 
+/* What enforce_open_upgraded() opened: this program's set as it was, or brought into effect just now; or another build's. */
+enum enforce_opened { ENFORCE_OPENED_OWN, ENFORCE_OPENED_UPGRADED, ENFORCE_OPENED_OLD };
+
+/*
+ * For an owner who serves the fences of this node in any case: enforce_open(), and where fences live on another build's set,
+ * enforce_upgrade() before it. Where that fails the other set, which enforces on, is opened, and *ret_why says what this
+ * program's lacks. -errno: nothing is opened, nothing was changed.
+ */
+int enforce_open_upgraded(const struct host_report *report, bool degraded,
+			  struct enforce **ret_enforce, enum enforce_opened *ret_opened,
+			  struct error *ret_why, struct error *error);
+
+/* Is what is loaded now this program's set? Another cordon may have brought its own into effect. */
+bool enforce_is_own(void);
+
 /*
  * How often programs of the node, those of cgroups aside, were skipped by the kernel because one ran already on that CPU, since
  * they were loaded. 0 or -errno.

@@ -494,6 +494,14 @@ uint64_t enforce_build(void)
 	return object_build();
 }
 
+bool enforce_is_own(void)
+{
+	struct enforce_meta now;
+	uint32_t id;
+
+	return !meta_read("", &now, &id) && now.build == object_build();
+}
+
 /* With the lock held. */
 static int enforce_open_locked(const struct host_report *report, bool degraded, uint32_t fences,
 			       struct enforce **ret_enforce, struct error *error)

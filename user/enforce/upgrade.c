@@ -327,3 +327,24 @@ int enforce_upgrade(const struct host_report *report, struct error *error)
 	close(lock);
 	return err;
 }
+
+int enforce_open_upgraded(const struct host_report *report, bool degraded,
+			  struct enforce **ret_enforce, enum enforce_opened *ret_opened,
+			  struct error *ret_why, struct error *error)
+{
+	struct error busy = { "" };
+	int err = enforce_open(report, degraded, ret_enforce, &busy);
+
+	*ret_opened = ENFORCE_OPENED_OWN;
+	if (err != -EBUSY)
+		return err ? error_set(error, -err, "%s", busy.text) : 0;
+	*ret_opened = ENFORCE_OPENED_UPGRADED;
+	if (!enforce_upgrade(report, ret_why))
+		return enforce_open(report, degraded, ret_enforce, error);
+	*ret_opened = ENFORCE_OPENED_OLD;
+	err = enforce_open_loaded(ret_enforce, error);
+	if (err || (*ret_enforce)->meta.degraded == degraded)
+		return err;
+	enforce_close(TAKE_PTR(*ret_enforce));
+	return error_set(error, EBUSY, "%s", busy.text);
+}

@@ -17,6 +17,8 @@
 	M(FENCES_MAX, GAUGE, "cordon_fences_max", NONE, NONE, "fences that there is room for")    \
 	M(FENCES_DEGRADED, GAUGE, "cordon_fences_degraded", NONE, NONE,                           \
 	  "fences that cannot enforce everything")                                                \
+	M(OLD_SET, GAUGE, "cordon_old_set", NONE, NONE,                                           \
+	  "1: programs of another build enforce; those of the cordond that runs were refused")    \
 	M(EVENTS, COUNTER, "cordon_events_total", TYPE, VERDICT,                                  \
 	  "events in the stream, each with its count")                                            \
 	M(LOST, COUNTER, "cordon_events_lost_total", CAUSE, NONE,                                 \
