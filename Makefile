@@ -170,6 +170,7 @@ $(O)/cordon.1: $(O)/cordon
 # --- tests -------------------------------------------------------------------------------------------------------
 
 UNIT_WRAP_test_policy := $(shell sed -n 's/^ \* wrap: //p' tests/unit/test_policy.c 2>/dev/null)
+UNIT_WRAP_test_object := -Wl,--wrap=close
 
 UNIT_LIBS_test_cordond := $(filter-out $(CORDOND_WORDS) $(O)/user/cordond/main.o,$(call obj,cordond)) $(CORDOND_LIBS)
 UNIT_LDLIBS_test_cordond := $(CORDOND_LDLIBS)

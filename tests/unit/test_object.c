@@ -5,16 +5,20 @@
  * needs root and bpf(2), is skipped elsewhere.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/bpf.h>
+#include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
 #include "cordon/abi.h"
+#include "enforce/internal.h"
 #include "enforce/object.h"
 
 static int prepare(struct object *object, bool cgroup_only, bool all_types)
@@ -88,11 +92,62 @@ static void test_cgroup_only(void **state)
 	compare(true);
 }
 
+enum { LINKS = 64, TIMES = 50, WAIT_MS = 60000 };
+
+static int pipes[LINKS][2];
+static unsigned int still_held; /* when we closed ours */
+
+int __real_close(int fd);
+int __wrap_close(int fd);
+
+int __wrap_close(int fd)
+{
+	int r = __real_close(fd);
+
+	for (int i = 0; i < LINKS; i++)
+		if (fd == pipes[i][1]) {
+			struct pollfd end = { .fd = pipes[i][0], .events = POLLIN };
+
+			still_held += poll(&end, 1, 0) == 0;
+		}
+	return r;
+}
+
+/*
+ * Ends of pipes stand for links. Whoever closes one last waits for the kernel, and that must never be the one who asked for it:
+ * another process has them still then, and closes them after that.
+ */
+static void test_links_release(void **state)
+{
+	int ends[LINKS];
+	char byte;
+
+	(void)state;
+	for (int n = 0; n < TIMES; n++) {
+		for (int i = 0; i < LINKS; i++) {
+			assert_int_equal(pipe2(pipes[i], O_CLOEXEC), 0);
+			ends[i] = pipes[i][1];
+		}
+		still_held = 0;
+		enforce_links_release(ends, LINKS);
+		assert_int_equal(still_held, LINKS);
+		for (int i = 0; i < LINKS; i++) {
+			struct pollfd end = { .fd = pipes[i][0], .events = POLLIN };
+
+			pipes[i][1] = -1;
+			assert_int_equal(poll(&end, 1, WAIT_MS), 1);
+			assert_int_equal(read(pipes[i][0], &byte, 1), 0);
+			__real_close(pipes[i][0]);
+		}
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_enforce),
 		cmocka_unit_test(test_cgroup_only),
+		cmocka_unit_test(test_links_release),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
