@@ -548,6 +548,7 @@ static void keeper_run(struct keeper *k)
 {
 	struct epoll_event events[64];
 
+	front_feed(k); /* before the first tick, whose facts it is to have */
 	while (!k->ended) {
 		int n = epoll_wait(k->epoll_fd, events, ARRAY_SIZE(events), -1);
 
