@@ -4,7 +4,7 @@ Is every number of every fence accounted for in a file that cordond's sink wrote
 
 A number is there, once; or a gap record counts it; or it was on its way to the sink when cordond was killed. The last is said by the
 event `adopt`: such a number lies behind the last that the file has from before, and before that event's own. All others are lost
-in silence. usage: account.py FILE...   (the files of one sink, oldest first; exit 1 when something is)
+in silence. The one event that a front had given away, and not noted yet, when it was killed comes twice: one for each adopt at most. usage: account.py FILE...   (the files of one sink, oldest first; exit 1 when something is)
 """
 import json
 import re
@@ -76,7 +76,7 @@ class Account:
         found, room = [], self.sunk
         for name, fence in sorted(self.fences.items()):
             silent = fence.silent()
-            if len(silent) <= room and not fence.twice:
+            if len(silent) <= room and fence.twice <= len(fence.windows):
                 room -= len(silent)
             else:
                 found.append(f"fence {name}: {len(silent)} of {fence.highest} numbers lost in silence ({silent[:10]}), {fence.twice} twice, "
@@ -87,7 +87,7 @@ class Account:
         of = self.fences.values()
         return (f"{self.lines} records of {len(of)} fences: {sum(f.highest for f in of)} numbers, {sum(len(f.missing()) for f in of)} of them missing; "
                 f"gap records tell of {sum(g[2] for f in of for g in f.gaps)}, the sink's of {self.sunk}, and {sum(len(f.windows) for f in of)} times "
-                f"some were on their way: {sum(f.was_on_way(n) for f in of for n in f.missing())}")
+                f"some were on their way: {sum(f.was_on_way(n) for f in of for n in f.missing())}, and {sum(f.twice for f in of)} came twice")
 
 
 def main():
