@@ -174,6 +174,8 @@ UNIT_WRAP_test_object := -Wl,--wrap=close
 
 UNIT_LIBS_test_cordond := $(filter-out $(CORDOND_WORDS) $(O)/user/cordond/main.o,$(call obj,cordond)) $(CORDOND_LIBS)
 UNIT_LDLIBS_test_cordond := $(CORDOND_LDLIBS)
+UNIT_LIBS_test_told := $(UNIT_LIBS_test_cordond)
+UNIT_LDLIBS_test_told := $(CORDOND_LDLIBS)
 UNIT_LIBS_test_head := $(O)/user/gateway/head.o
 UNIT_LIBS_test_grant := $(GRANT_LIBS) -lcrypto
 UNIT_LIBS_test_sink := $(SINK_LIBS)
@@ -186,7 +188,7 @@ UNIT_LDLIBS_test_sink_net := $(SINK_LDLIBS)
 UNIT_LIBS_test_admin := $(GRANT_LIBS) $(LEDGER_LIBS) -lcrypto
 
 $(O)/unit/test_head: $(O)/user/gateway/head.o
-$(O)/unit/test_cordond: $(UNIT_LIBS_test_cordond)
+$(O)/unit/test_cordond $(O)/unit/test_told: $(UNIT_LIBS_test_cordond)
 
 $(O)/unit/%: tests/unit/%.c $(LIBS) $(GRANT_LIBS) $(ADMIN_LIBS) $(LEDGER_LIBS) $(SINK_LIBS) $(METRICS_LIBS) $(ALERT_LIBS) $(CORDOND_WORDS) $(filter-out $(O)/user/cordon/main.o,$(call obj,cordon)) Makefile
 	$(call say,TEST,$@)
@@ -371,6 +373,13 @@ containers: deps ## CONTAINERS_TIMES (200) one-shot containers of podman (crun, 
 	$(Q)$(MAKE) --no-print-directory $(JOBS) all $(TOOLS)
 	$(Q)share=$$(tests/containers/layer) && tests/vm/run -k $(CONTAINERS_KERNEL) --share "$$share" --timeout 30000 -- \
 		tests/containers/run --times $(CONTAINERS_TIMES)
+
+TOLD_KERNEL ?= 6.12
+
+.PHONY: told
+told: deps ## gateways' decisions in cordond's stream, also while cordond dies, on TOLD_KERNEL (6.12)
+	$(Q)$(MAKE) --no-print-directory $(JOBS) all
+	$(Q)tests/vm/run -k $(TOLD_KERNEL) --timeout 1200 -- tests/daemon/gateway
 
 KEEP_KERNELS ?= 6.1 newest
 KEEP_ROUNDS ?= 50

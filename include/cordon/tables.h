@@ -296,8 +296,8 @@
 	K(EVENT, schema, SCHEMA, EVENT_SCHEMA, ALWAYS, "name and version of this schema")          \
 	K(EVENT, node, CONTEXT, context->node, ALWAYS, "host name of the node")                    \
 	K(EVENT, seq, UINT, raw->seq, ALWAYS,                                                      \
-	  "number of the event in its fence: from 1, without holes; of a gateway's: in the "       \
-	  "gateway, since its start")                                                              \
+	  "number of the event in its fence: from 1, without holes; of a gateway's where cordond " \
+	  "does not keep the fence: in cordond's front or in the gateway, since its start")        \
 	K(EVENT, time, TIME, event->time_ns, ALWAYS,                                               \
 	  "when it was decided, by the wall clock, UTC")                                           \
 	K(EVENT, mono_ns, UINT, raw->mono_ns, ALWAYS,                                              \
@@ -327,7 +327,8 @@
 	  "op `cold_start`: from exec of cordon to that of the command, ns")                       \
 	K(EVENT, sink, DETAIL, event->sink, SET, "op `sink_gap`: name of the sink")                \
 	K(EVENT, first, WHEN, event->first_ns, SET,                                                \
-	  "op `sink_gap` and alerts: time of the first event that is counted")                     \
+	  "op `sink_gap` and alerts: time of the first event that is counted; op `lag` of a "      \
+	  "reader that had no cordond: since when")                                                \
 	K(EVENT, last, WHEN, event->last_ns, SET, "the same of the last")                          \
 	K(EVENT, detail, DETAIL, event->detail, SET, "a line for people")                          \
 	K(PROCESS, pid, UINT, raw->pid, ALWAYS, "process id in the initial namespace")             \
@@ -395,6 +396,8 @@
 	K(GATEWAY, latency_us, NUMBER, event->gateway->latency_us, ALWAYS,                         \
 	  "from the request to its answer, us")                                                    \
 	K(GATEWAY, by, CONTEXT, event->gateway->by, SET, "who decided or did it, if not a fence")  \
+	K(GATEWAY, destructive, FLAG, event->gateway->destructive, SET,                            \
+	  "it was done, by a tool whose declaration says `destructive`")                           \
 	K(GATEWAY, digest, CONTEXT, event->gateway->digest, SET,                                   \
 	  "SHA-256 of the canonical request")                                                      \
 	K(GATEWAY, record, UINT, event->gateway->record, SET,                                      \
@@ -449,6 +452,7 @@
 	D(DISCONNECTED, "boolean", 0, "", "`true`")                                               \
 	D(MAPPED, "boolean", 0, "", "`true`")                                                     \
 	D(METADATA, "boolean", 0, "", "`true`")                                                   \
+	D(FLAG, "boolean", 0, "", "`true`")                                                       \
 	D(DEV, "string", 0, "^[0-9]+:[0-9]+$", "major:minor, as ls(1) prints them")               \
 	D(FILE_FLAGS, "string", 0, "^[A-Za-z0-9_|]+$", "names joined by `|`, `O_WRONLY|O_CREAT`") \
 	D(SOCKET_TYPE, "string", 0, "^[A-Za-z0-9_|]+$", "names joined by `|`, `SOCK_STREAM`")     \

@@ -4,8 +4,11 @@ What the tests of cordond share: the daemon with a socket for what it tells syst
 """
 import json
 import os
+import re
+import shutil
 import signal
 import socket
+import sqlite3
 import struct
 import subprocess
 import sys
@@ -38,7 +41,7 @@ def ask_daemon():
 
 def accounts():
     """The users and groups of the tests."""
-    for line in ("useradd -r -M -s /usr/sbin/nologin cordon", "groupadd -r cordon-operators", "groupadd -r cordon-readers",
+    for line in ("useradd -r -M -s /usr/sbin/nologin cordon", "useradd -r -M -U -s /usr/sbin/nologin cordon-gateway", "groupadd -r cordon-operators", "groupadd -r cordon-readers",
                  "useradd -M -G cordon-readers auditor", "useradd -M -G cordon-operators steerer"):
         subprocess.run(line.split(), stderr=subprocess.DEVNULL, check=False)
 
@@ -121,12 +124,13 @@ class Daemon:
 
 
 class Follower:
-    """cordon events -f."""
+    """cordon events -f, which ends with cordond unless reconnect."""
 
     all = []
 
-    def __init__(self, name, *options):
+    def __init__(self, name, *options, reconnect=False):
         self.events = []
+        options = options if reconnect else ("--no-reconnect", *options)
         self.bytes = 0
         self.name = name
         self.rest = b""
@@ -164,6 +168,98 @@ class Follower:
 
     def __exit__(self, *_):
         self.end()
+
+
+# For an agent: an HTTP request to the gateway of these tests; its status and word. And a frame to cordond's socket of gateways.
+GATEWAY_PORT = 8899
+EVENTS_SOCKET = f"{RUN}/gateway-events.sock"
+TELL = f"""
+def refund(order, amount, key, tenant="t-1", path="/refund"):
+    body = json.dumps(dict(tenant=tenant, order_id=order, amount=amount, idempotency_key=key)).encode()
+    s = socket.create_connection(("127.0.0.1", {GATEWAY_PORT}), 60)
+    s.sendall(b"POST " + path.encode() + b" HTTP/1.1\\r\\nHost: g\\r\\nConnection: close\\r\\nContent-Length: " + str(len(body)).encode() + b"\\r\\n\\r\\n" + body)
+    got = b""
+    while chunk := s.recv(65536):
+        got += chunk
+    s.close()
+    answer = json.loads(got.split(b"\\r\\n\\r\\n", 1)[1] or b"null") or dict()
+    return [int(got.split()[1]), answer.get("error") or answer.get("status")]
+def tell_frame(frame):
+    s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    s.settimeout(60)
+    s.connect("{EVENTS_SOCKET}")
+    try:
+        s.send(bytes.fromhex(frame))
+    except BrokenPipeError:
+        pass
+    try:
+        return int.from_bytes(s.recv(16)[4:8], "little", signed=True)
+    except ConnectionResetError:
+        return "reset"
+    finally:
+        s.close()
+"""
+DEFINE_TELL = "exec(" + repr(TELL) + ", globals())"
+
+
+def frame(op, rule, verdict, fence=0, number=1):
+    """One of user/event/frame.h, without texts; op and the others by their numbers."""
+    return struct.pack("=IHHQQQQQqqqqIIBBBBBBxx17H6x", 0x57474443, 1, 136, 4711, number, fence, 0, 0, 0, -1, -1, -1, 0, 0, op, rule, verdict, 0, 0, 0,
+                       *[0] * 17).hex()
+
+
+def numbers(table):
+    """Rows of a table of include/cordon/tables.h by their names in C."""
+    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../include/cordon/tables.h")
+    with open(path, encoding="utf-8") as f:
+        body = f.read().partition(f"#define {table}(")[2].partition("\n\n")[0]
+    return {name: i for i, name in enumerate(re.findall(r"^\t[A-Z]\((\w+),", body, re.M))}
+
+
+class Gateway:
+    """cordon-gateway as it is to be run, with cordond for its events; orders o-1 of t-1 and o-2 of t-2."""
+
+    def __init__(self):
+        self.dir = f"{BASE}/gateway"
+        os.makedirs(self.dir, exist_ok=True)
+        tools = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../policies/tools/refund.yaml")
+        with open(tools, encoding="utf-8") as f:
+            refund = f.read()
+        texts = {"refund.yaml": refund, "look.yaml": re.sub(r"^name: .*", "name: look", re.sub(r"^route: .*", "route: /look", refund, flags=re.M), flags=re.M) +
+                 "destructive: false\n",
+                 "gateway.yaml": f"cordon: 1\nlisten: ['127.0.0.1:{GATEWAY_PORT}']\nstore: sqlite:{self.dir}/orders.db\nadmin: {self.dir}/admin.sock\n"
+                                 "tools: [refund.yaml, look.yaml]\nlimits: {connections: 256}\n"}
+        for name, text in texts.items():
+            with open(f"{self.dir}/{name}", "w", encoding="utf-8") as f:
+                f.write(text)
+        books = sqlite3.connect(f"{self.dir}/orders.db")
+        books.execute("CREATE TABLE orders (id TEXT PRIMARY KEY, tenant TEXT NOT NULL, amount_paid BIGINT NOT NULL, refunded BIGINT NOT NULL DEFAULT 0)")
+        books.executemany("INSERT INTO orders VALUES (?, ?, 1000000, 0)", (("o-1", "t-1"), ("o-2", "t-2")))
+        books.commit()
+        books.close()
+        for name in (".", *os.listdir(self.dir)):
+            shutil.chown(f"{self.dir}/{name}", "cordon-gateway", "cordon-gateway")
+        for directory in (BASE, os.path.dirname(BASE)):
+            os.chmod(directory, 0o755)
+        with open(f"{self.dir}/log", "w", encoding="utf-8") as log:
+            self.process = subprocess.Popen(["setpriv", "--reuid=cordon-gateway", "--regid=cordon-gateway", "--init-groups", "--bounding-set=-all", "--inh-caps=-all",
+                                             "cordon-gateway", "--config", f"{self.dir}/gateway.yaml"], stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        wait_for(lambda: "ready" in self.log() or self.process.poll() is not None, 120)
+
+    def log(self):
+        with open(f"{self.dir}/log", encoding="utf-8") as f:
+            return f.read()
+
+    def refunded(self, order="o-1"):
+        books = sqlite3.connect(f"{self.dir}/orders.db", timeout=60)
+        try:
+            return books.execute("SELECT refunded FROM orders WHERE id = ?", (order,)).fetchone()[0]
+        finally:
+            books.close()
+
+    def stop(self):
+        self.process.terminate()
+        return self.process.wait(90)
 
 
 def ask(request):

@@ -348,6 +348,101 @@ def _(world):
         second.kill()
 
 
+class Cordond:
+    """Takes a gateway's frames (user/event/frame.h) as cordond does: the texts of each, and answers."""
+
+    HEAD = struct.Struct("=IHHQQQQQqqqqIIBBBBBBxx17H6x")
+
+    def __init__(self, path):
+        self.path, self.told, self.hold = path, [], threading.Event()
+        self.hold.set()
+        self.peers = []
+        self.listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        if os.path.exists(path):
+            os.unlink(path)
+        self.listener.bind(path)
+        self.listener.listen()
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self):
+        while True:
+            try:
+                peer = self.listener.accept()[0]
+            except OSError:
+                return
+            self.peers.append(peer)
+            threading.Thread(target=self.serve, args=(peer,), daemon=True).start()
+
+    def serve(self, peer):
+        try:
+            while data := peer.recv(65536):
+                self.hold.wait()
+                head = self.HEAD.unpack_from(data)
+                texts, at = [], self.HEAD.size
+                for length in head[20:]:
+                    texts.append(data[at:at + length - 1].decode() if length else None)
+                    at += length
+                assert at == len(data) == head[2], (at, len(data), head)
+                self.told.append(dict(number=head[4], fence=head[5], status=head[9], destructive=head[19], tenant=texts[3], task=texts[2],
+                                      tool=texts[6], object=texts[8], key=texts[11], reason=texts[12]))
+                peer.send(struct.pack("=Ii", 0x57474443, 0))
+        except OSError:
+            pass
+
+    def die(self):
+        self.listener.shutdown(socket.SHUT_RDWR)
+        self.listener.close()
+        for peer in self.peers:
+            with contextlib.suppress(OSError):
+                peer.shutdown(socket.SHUT_RDWR)
+            peer.close()
+
+
+@case("E-2", "events: cordond - each decision is told and answered for before its answer; without cordond nothing is decided",
+      engines=("sqlite",))
+def _(world):
+    where, tenant = world.fence(scopes=("refund:create", "look:create"))
+    path = os.path.join(world.directory, "cordond.sock")
+    world.add_tool("look", extra="destructive: false\n")
+    gateway = world.gateway(events=f"cordond:{path}", tools=("refund", "look")).start()
+    body = refund(tenant, 5, "k")
+    expect(gateway.post(where, "/refund", body), 503, "unavailable")
+    expect(gateway.get(where, "/health"), 503)
+    assert world.refunded(order(tenant)) == 0 and "cordond does not take them" in gateway.log(), gateway.log()
+    cordond = Cordond(path)
+    expect(gateway.post(where, "/refund", body), 200, "ok")
+    # What was refused meanwhile comes first, each with its number.
+    assert [t["reason"].split(":")[0] for t in cordond.told] == ["unavailable", "ok"], cordond.told
+    assert [t["number"] for t in cordond.told] == [1, 2], cordond.told
+    assert "events: written to" in gateway.log(), gateway.log()
+    last = cordond.told[-1]
+    assert (last["tenant"], last["tool"], last["object"], last["key"], last["status"], last["destructive"]) == \
+        (tenant, "refund", body["order_id"], "k", 200, 1), last
+    expect(gateway.post(where, "/refund", body), 200, "duplicate")
+    expect(gateway.post(where, "/look", refund(tenant, 1, "l")), 200, "ok")
+    assert [(t["reason"], t["destructive"]) for t in cordond.told[2:]] == [("duplicate", 0), ("ok", 0)], cordond.told
+    # No answer leaves before cordond has answered.
+    cordond.hold.clear()
+    with gateway.connect(where, timeout=60) as c:
+        c.send(b"POST /refund HTTP/1.1\r\nHost: g\r\nContent-Length: 1\r\n\r\n{")
+        c.sock.settimeout(0.5)
+        with contextlib.suppress(TimeoutError, socket.timeout):
+            assert not c.sock.recv(1), "answered before its event was"
+        c.sock.settimeout(60)
+        cordond.hold.set()
+        expect(c.read(), 400, "malformed_request")
+    # It dies: the very next call is refused, without effect; then another is there.
+    cordond.die()
+    expect(gateway.post(where, "/refund", refund(tenant, 7, "m")), 503, "unavailable")
+    assert world.refunded(order(tenant)) == 6
+    cordond = Cordond(path)
+    expect(gateway.post(where, "/refund", refund(tenant, 7, "m")), 200, "ok")
+    assert world.refunded(order(tenant)) == 13
+    assert [t["number"] for t in cordond.told] == [6, 7], cordond.told
+    cordond.die()
+    gateway.kill()
+
+
 # --- upstreams ----------------------------------------------------------------------------------------------------
 
 

@@ -31,7 +31,7 @@ static bool see(enum cordon_op op, enum cordon_type type, enum cordon_verdict ve
 		uint32_t count)
 {
 	static struct event event;
-	const struct event_gateway gateway = { .status = 200 };
+	const struct event_gateway gateway = { .status = 200, .destructive = op == CORDON_OP_CALL };
 	struct event_context context = { .tenant = tenant, .subject = subject };
 
 	memset(&event, 0, offsetof(struct event, names));
@@ -238,22 +238,26 @@ static void test_record(void **state)
 		"000000006Z\",\"type\":\"gateway\",\"op\":\"call\",\"verdict\":\"%s\",\"rule\":"
 		"\"gateway.allow\",\"fence\":{\"id\":\"00000000000000ff\",\"tenant\":\"t-1\","
 		"\"subject\":"
-		"\"alice\"},\"gateway\":{\"status\":%d}}";
+		"\"alice\"},\"gateway\":{\"status\":%d%s}}";
+#define DONE ",\"destructive\":true"
 	static const struct {
 		const char *verdict;
 		int status;
+		const char *more;
 		bool due;
-	} calls[] = { { "allow", 200, false },
-		      { "deny", 403, false },
-		      { "allow", 202, false },
-		      { "allow", 200, false },
-		      { "allow", 200, true } };
+	} calls[] = { { "allow", 200, DONE, false },
+		      { "deny", 403, "", false },
+		      { "deny", 202, "", false },
+		      { "allow", 200, "", false }, /* a repeat, or a tool that takes nothing away */
+		      { "allow", 200, DONE, false },
+		      { "allow", 200, DONE, true } };
 	char text[512];
 
 	(void)state;
 	limits_open(small);
 	for (size_t i = 0; i < ARRAY_SIZE(calls); i++) {
-		int n = snprintf(text, sizeof(text), form, calls[i].verdict, calls[i].status);
+		int n = snprintf(text, sizeof(text), form, calls[i].verdict, calls[i].status,
+				 calls[i].more);
 		struct event_record record;
 
 		assert_int_equal(event_record_parse(text, (size_t)n, &record, NULL), 0);

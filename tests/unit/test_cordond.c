@@ -255,10 +255,18 @@ static void test_alerts(void **state)
 	assert_int_equal(s.alert_denials, 100);
 	assert_int_equal(s.alert_window_ms, 60000);
 	assert_int_equal(s.alert_quiet_ms, 300000);
+	assert_int_equal(s.alert_calls, 20);
+	assert_int_equal(s.alert_calls_window_ms, 300000);
+	assert_string_equal(s.gateway, "cordon-gateway");
 	settings_clear(&s);
-	assert_int_equal(settings("cordond: 1\nalerts: {deny_rate: {denials: 0}, quiet: 1s}\n", &s,
-				  &line),
-			 0);
+	assert_int_equal(
+		settings("cordond: 1\ncontrol: {gateway: g}\nalerts: {deny_rate: {denials: 0}, "
+			 "destructive: {calls: 5, window: 2m}, quiet: 1s}\n",
+			 &s, &line),
+		0);
+	assert_int_equal(s.alert_calls, 5);
+	assert_int_equal(s.alert_calls_window_ms, 120000);
+	assert_string_equal(s.gateway, "g");
 	assert_int_equal(s.alert_denials, 0);
 	assert_int_equal(s.alert_window_ms, 60000);
 	assert_int_equal(s.alert_quiet_ms, 1000);
@@ -299,7 +307,10 @@ static void test_settings(void **state)
 		{ "cordond: 1\nalerts: {deny_rate: {denials: 1000000001}}\n", 2 },
 		{ "cordond: 1\nalerts: {deny_rate: {window: 999ms}}\n", 2 },
 		{ "cordond: 1\nalerts: {quiet: 25h}\n", 2 },
-		{ "cordond: 1\nalerts: {destructive: {}}\n", 2 },
+		{ "cordond: 1\nalerts: {destructive: {calls: 1001}}\n", 2 },
+		{ "cordond: 1\nalerts: {destructive: {window: 0s}}\n", 2 },
+		{ "cordond: 1\nalerts: {destructive: 3}\n", 2 },
+		{ "cordond: 1\ncontrol: {gateway: []}\n", 2 },
 	};
 	struct settings s;
 	unsigned int line;
@@ -485,22 +496,22 @@ static void test_listen(void **state)
 	assert_non_null(mkdtemp(dir));
 	snprintf(path, sizeof(path), "%s/s", dir);
 	snprintf(target, sizeof(target), "%s/target", dir);
-	fd = control_listen("test", path, &error);
+	fd = control_listen("test", path, SOCK_STREAM, &error);
 	assert_true(fd >= 0);
-	assert_int_equal(control_listen("test", path, &error), -EADDRINUSE);
+	assert_int_equal(control_listen("test", path, SOCK_STREAM, &error), -EADDRINUSE);
 	close(fd);
-	second = control_listen("test", path, &error); /* nobody serves it any more */
+	second = control_listen("test", path, SOCK_STREAM, &error); /* nobody serves it any more */
 	assert_true(second >= 0);
 	close(second);
 	unlink(path);
 	assert_int_equal(symlink(target, path), 0); /* also one that leads nowhere */
-	assert_int_equal(control_listen("test", path, &error), -EEXIST);
+	assert_int_equal(control_listen("test", path, SOCK_STREAM, &error), -EEXIST);
 	assert_int_not_equal(stat(target, &st), 0);
 	unlink(path);
 	assert_int_equal(chmod(dir, 0777), 0);
-	assert_int_equal(control_listen("test", path, &error), -EPERM);
+	assert_int_equal(control_listen("test", path, SOCK_STREAM, &error), -EPERM);
 	assert_int_equal(chmod(dir, 01777), 0);
-	fd = control_listen("test", path, &error);
+	fd = control_listen("test", path, SOCK_STREAM, &error);
 	assert_true(fd >= 0);
 	close(fd);
 	unlink(path);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* user/record: whole lines in order, on a file, a full disk and a socket that comes and goes. */
+/* user/record: whole lines in order, on a file, a full disk and a socket that comes and goes; frames to a cordond. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,6 +9,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -16,6 +18,7 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 
+#include "event/frame.h"
 #include "record/record.h"
 
 static char dir[64], path[96];
@@ -163,6 +166,166 @@ static void test_socket(void **state)
 	record_close(r);
 }
 
+/* --- cordond ---------------------------------------------------------------------------------- */
+
+/* One that this test plays: takes n frames, answers each with err, and hangs up. */
+struct played {
+	pthread_t thread;
+	int fd; /* listening */
+	unsigned int n;
+	int err;
+	bool silent; /* does not answer the last */
+	struct event_frame got[8];
+	unsigned int have;
+};
+
+static void *play(void *data)
+{
+	struct played *p = data;
+	int peer = accept(p->fd, NULL, NULL);
+
+	for (unsigned int i = 0; i < p->n; i++) {
+		const struct event_frame_answer answer = { EVENT_FRAME_MAGIC, p->err };
+		char frame[EVENT_FRAME_MAX];
+
+		if (recv(peer, frame, sizeof(frame), 0) < (ssize_t)sizeof(p->got[0]))
+			break;
+		memcpy(&p->got[p->have++], frame, sizeof(p->got[0]));
+		if (!p->silent || i + 1 < p->n)
+			send(peer, &answer, sizeof(answer), MSG_NOSIGNAL);
+	}
+	if (p->silent) /* until the other side has had enough */
+		(void)!read(peer, &(char){ 0 }, 1);
+	close(peer);
+	return NULL;
+}
+
+static void played_begin(struct played *p)
+{
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+
+	p->have = 0;
+	p->fd = socket(AF_UNIX, SOCK_SEQPACKET, 0);
+	strcpy(address.sun_path, path);
+	unlink(path);
+	assert_int_equal(bind(p->fd, (struct sockaddr *)&address, sizeof(address)), 0);
+	assert_int_equal(listen(p->fd, 4), 0);
+	assert_int_equal(pthread_create(&p->thread, NULL, play, p), 0);
+}
+
+static void played_end(struct played *p)
+{
+	pthread_join(p->thread, NULL);
+	close(p->fd);
+}
+
+static int changes[8];
+static unsigned int n_changes;
+
+static void on_change(void *context, const char *target, int err)
+{
+	assert_ptr_equal(context, changes);
+	assert_string_equal(target, path);
+	changes[n_changes++] = err;
+}
+
+static void test_cordond(void **state)
+{
+	const struct event_context context = { .task = "t" };
+	static char frame[EVENT_FRAME_MAX];
+	static struct event event;
+	struct played p = { .n = 2 };
+	char target[160];
+	struct record *r;
+	struct error error = { "" };
+	size_t size;
+
+	(void)state;
+	n_changes = 0;
+	event_make(&event, CORDON_OP_CALL, NULL, NULL, 1, NULL);
+	size = event_frame_encode(frame, &context, &event);
+	snprintf(target, sizeof(target), "cordond:%s", path);
+	/* None is there: that is no error, what is written is kept. */
+	assert_int_equal(record_open(target, &r, &error), 0);
+	record_on_change(r, on_change, changes);
+	assert_true(record_takes_frames(r));
+	assert_int_equal(record_ready(r), -ENOENT);
+	assert_int_equal(record_write(r, "no frame\n", 9), -EINVAL);
+	assert_int_equal(record_write(r, frame, size), -ENOENT);
+	/* It comes: what was kept, then what is new, each when it was answered for. */
+	played_begin(&p);
+	assert_int_equal(record_ready(r), 0);
+	assert_int_equal(record_write(r, frame, size), 0);
+	played_end(&p);
+	assert_int_equal(p.have, 2);
+	assert_true(p.got[0].number == 1 && p.got[1].number == 2);
+	assert_true(p.got[0].instance && p.got[0].instance == p.got[1].instance);
+	/* It went: that is seen before something is decided. */
+	assert_int_equal(record_ready(r), -ECONNREFUSED);
+	/* It hangs up without an answer, and is there again at once: the same frame, by its number. */
+	p.n = 1;
+	played_begin(&p);
+	assert_int_equal(record_ready(r), 0);
+	assert_int_equal(record_write(r, frame, size), 0);
+	played_end(&p);
+	p.n = 1;
+	played_begin(&p);
+	assert_int_equal(record_write(r, frame, size), 0);
+	played_end(&p);
+	assert_int_equal(p.got[0].number, 4);
+	/* It refuses: kept, and not tried again at once. */
+	p.err = -EBADMSG;
+	played_begin(&p);
+	assert_int_equal(record_write(r, frame, size), -EBADMSG);
+	assert_int_equal(record_ready(r), -EBADMSG);
+	played_end(&p);
+	assert_int_equal(p.have, 1);
+	assert_int_equal(changes[0], -ENOENT);
+	assert_int_equal(changes[1], 0);
+	assert_int_equal(changes[2], -ECONNREFUSED);
+	assert_int_equal(changes[3], 0);
+	record_on_change(r, NULL, NULL);
+	record_close(r);
+}
+
+/* One that does not answer: the wait is bounded, the frame is kept, and sent again with its number. */
+static void test_cordond_silent(void **state)
+{
+	const struct event_context context = { .task = "t" };
+	static char frame[EVENT_FRAME_MAX];
+	static struct event event;
+	struct played p = { .n = 1, .silent = true };
+	char target[160];
+	struct record *r;
+	struct error error = { "" };
+	size_t size;
+	int err;
+
+	(void)state;
+	event_make(&event, CORDON_OP_CALL, NULL, NULL, 1, NULL);
+	size = event_frame_encode(frame, &context, &event);
+	snprintf(target, sizeof(target), "cordond:%s", path);
+	played_begin(&p);
+	assert_int_equal(record_open(target, &r, &error), 0);
+	record_set_answer_ms(r, 100);
+	played_end(&p); /* the connection of record_open() */
+	played_begin(&p);
+	assert_int_equal(record_write(r, frame, size), -ETIMEDOUT);
+	assert_int_equal(record_ready(r), -ETIMEDOUT);
+	played_end(&p);
+	assert_int_equal(p.have, 1);
+	p.silent = false;
+	played_begin(&p);
+	record_set_answer_ms(r, 60000);
+	while ((err = record_ready(r)) == -ETIMEDOUT) /* after a pause it is tried again */
+		poll(NULL, 0, 20);
+	assert_int_equal(err, 0);
+	played_end(&p);
+	assert_int_equal(p.have, 1);
+	assert_int_equal(p.got[0].number, 1);
+	record_close(r);
+}
+
 static void test_refused(void **state)
 {
 	struct record *r;
@@ -181,8 +344,10 @@ static void test_refused(void **state)
 int main(void)
 {
 #define T(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
-	const struct CMUnitTest tests[] = { T(test_file), T(test_full), T(test_kept_is_bounded),
-					    T(test_socket), T(test_refused) };
+	const struct CMUnitTest tests[] = {
+		T(test_file),	 T(test_full),		 T(test_kept_is_bounded), T(test_socket),
+		T(test_cordond), T(test_cordond_silent), T(test_refused)
+	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

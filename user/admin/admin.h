@@ -22,6 +22,9 @@ struct admin;
 typedef enum ledger_code admin_execute_fn(void *context, const struct ledger_answer *approved,
 					  struct ledger_answer *ret_answer);
 
+/* Is that tool declared destructive? One that is not known any more is. */
+typedef bool admin_destructive_fn(void *context, const char *tool);
+
 struct admin_options {
 	const char *path; /* of the socket; NULL: ADMIN_SOCKET */
 	/* All borrowed, and to outlive the admin. */
@@ -30,7 +33,8 @@ struct admin_options {
 	struct tokens *tokens;
 	struct report *report;
 	admin_execute_fn *execute;
-	void *execute_context;
+	admin_destructive_fn *destructive;
+	void *execute_context; /* of both */
 };
 
 /* Listens and serves. 0 or -errno with the cause and the remedy; -EADDRINUSE: another gateway serves there. */

@@ -5,12 +5,14 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "event/frame.h"
 #include "ledger/ledger.h"
 
 struct report {
 	struct record *record;
 	char node[IDENTITY_NODE_MAX + 1];
 	atomic_ullong seq;
+	atomic_ullong told; /* of dropped events */
 };
 
 struct report *report_new(struct record *record, const char *node)
@@ -108,15 +110,40 @@ static void context_fill(const struct report *report, const struct report_row *r
 	}
 }
 
-int report_write(struct report *report, const struct report_row *row)
+static int event_out(struct report *report, const struct event_context *context,
+		     const struct event *event)
 {
 	static _Thread_local char line[EVENT_LINE_MAX];
+	size_t n = record_takes_frames(report->record) ? event_frame_encode(line, context, event)
+						       : event_format_json(line, context, event);
+
+	return record_write(report->record, line, n);
+}
+
+/* What was dropped while nothing could be written is said as soon as something can. */
+static void dropped_tell(struct report *report, struct event *event)
+{
+	const struct event_context context = { .node = report->node };
+	unsigned long long all = record_dropped(report->record), told = report->told;
+	struct event_gap gap = { .first = 0 };
+
+	if (all == told || !atomic_compare_exchange_strong(&report->told, &told, all))
+		return;
+	gap.count = all - told > UINT32_MAX ? UINT32_MAX : (uint32_t)(all - told);
+	snprintf(gap.detail, sizeof(gap.detail),
+		 "the gateway dropped %u events, which nobody took for too long", gap.count);
+	event_make_gap(event, NULL, NULL, ++report->seq, &gap);
+	event_out(report, &context, event);
+}
+
+int report_write(struct report *report, const struct report_row *row)
+{
 	static _Thread_local struct event event;
 	enum cordon_rule rule = report_rule(row->code);
 	char reason[EVENT_TEXT_MAX + 1], hash[2 * LEDGER_HASH_SIZE + 1];
 	struct event_gateway gateway = row->gateway;
 	struct event_context context;
-	size_t n;
+	int err;
 
 	snprintf(reason, sizeof(reason), "%s%s%s", ledger_code_info(row->code)->name,
 		 said(row->reason) ? ": " : "", row->reason ? row->reason : "");
@@ -138,7 +165,9 @@ int report_write(struct report *report, const struct report_row *row)
 	}
 	event.gateway = &gateway;
 	context_fill(report, row, &context);
-	n = event_format_json(line, &context, &event);
+	err = event_out(report, &context, &event);
 	event.gateway = NULL; /* it outlives this call */
-	return record_write(report->record, line, n);
+	if (!err)
+		dropped_tell(report, &event);
+	return err;
 }

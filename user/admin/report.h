@@ -31,7 +31,7 @@ struct report_row {
 	const uint8_t *record_hash;   /* LEDGER_HASH_SIZE bytes, or NULL */
 };
 
-/* Writes the event. 0 or -errno, as record_write(). */
+/* Writes the event, and after a time in which events were dropped how many. 0 or -errno, as record_write(). */
 int report_write(struct report *report, const struct report_row *row);
 
 /* Can an event be written? 0 or -errno, as record_ready(). */

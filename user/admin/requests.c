@@ -152,7 +152,8 @@ static int on_held(const struct ledger_approval_row *row, void *data)
 }
 
 static void job_report(struct session *s, enum cordon_op op, const char *action,
-		       enum ledger_code code, const struct ledger_answer *a, const char *reason);
+		       enum ledger_code code, const struct ledger_answer *a, const char *reason,
+		       bool executed);
 
 /* An approval of another tenant is refused, and that is reported. */
 static bool held_find(struct session *s, const char *id, const char *action, struct held *ret)
@@ -170,7 +171,7 @@ static bool held_find(struct session *s, const char *id, const char *action, str
 
 		snprintf(answer.approval, sizeof(answer.approval), "%s", id);
 		job_report(s, CORDON_OP_APPROVAL, action, LEDGER_TENANT_MISMATCH, &answer,
-			   "an approver of another tenant");
+			   "an approver of another tenant", false);
 		code_error(s, LEDGER_TENANT_MISMATCH, "you are no approver of its tenant");
 	} else if (!ret->found) {
 		code_error(s, LEDGER_APPROVAL_NOT_FOUND, NULL);
@@ -188,9 +189,10 @@ static void approvals_show(struct session *s, const struct admin_request *r)
 	}
 }
 
-/* The event of a job that was done on the admin socket. */
+/* The event of a job that was done on the admin socket. executed: the call itself was, by this. */
 static void job_report(struct session *s, enum cordon_op op, const char *action,
-		       enum ledger_code code, const struct ledger_answer *a, const char *reason)
+		       enum ledger_code code, const struct ledger_answer *a, const char *reason,
+		       bool executed)
 {
 	const struct report_row row = {
 		.op = op,
@@ -208,6 +210,8 @@ static void job_report(struct session *s, enum cordon_op op, const char *action,
 			.key = a->key[0] ? a->key : NULL,
 			.approval = a->approval[0] ? a->approval : NULL,
 			.has_amount = a->call != 0,
+			.destructive = executed && s->admin->destructive &&
+				       s->admin->destructive(s->admin->execute_context, a->tool),
 			.amount = a->amount,
 			.by = s->role.name,
 			.upstream_status = -1,
@@ -254,12 +258,14 @@ static void approvals_decide(struct session *s, const struct admin_request *r, b
 		code = LEDGER_APPROVAL_DENIED;
 	if (code == LEDGER_EXECUTE && s->admin->execute) {
 		/* That it was approved stands in the stream before its effect. */
-		job_report(s, CORDON_OP_APPROVAL, action, LEDGER_OK, &job.answer, job.reason);
+		job_report(s, CORDON_OP_APPROVAL, action, LEDGER_OK, &job.answer, job.reason,
+			   false);
 		code = s->admin->execute(s->admin->execute_context, &job.answer, &finished);
 		job_report(s, CORDON_OP_CALL, "execute", code,
-			   finished.call ? &finished : &job.answer, NULL);
+			   finished.call ? &finished : &job.answer, NULL, code == LEDGER_OK);
 	} else {
-		job_report(s, CORDON_OP_APPROVAL, action, code, &job.answer, job.reason);
+		job_report(s, CORDON_OP_APPROVAL, action, code, &job.answer, job.reason,
+			   approve && code == LEDGER_OK);
 	}
 	/* A denial that was carried out is what was asked for. */
 	if (code == LEDGER_OK || (!approve && code == LEDGER_APPROVAL_DENIED))
@@ -364,7 +370,7 @@ static void ledger_settle(struct session *s, const struct admin_request *r)
 	job.id = meant.id;
 	ledger_run(s->admin->ledger, &job);
 	job_report(s, CORDON_OP_SETTLE, done ? "settle done" : "settle failed", job.answer.code,
-		   &job.answer, job.reason);
+		   &job.answer, job.reason, false);
 	if (job.answer.code == LEDGER_OK)
 		session_ok(s, answer_json(&job.answer, LEDGER_OK));
 	else

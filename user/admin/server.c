@@ -261,7 +261,7 @@ int admin_open(const struct admin_options *options, struct admin **ret_admin, st
 	admin->stop_fd = eventfd(0, EFD_CLOEXEC);
 	err = admin->stop_fd < 0 ? error_set(error, errno, "eventfd: %s", strerror(errno)) : 0;
 	if (!err) {
-		admin->fd = control_listen("admin", admin->path, error);
+		admin->fd = control_listen("admin", admin->path, SOCK_STREAM, error);
 		err = admin->fd < 0 ? admin->fd : 0;
 	}
 	if (!err) {

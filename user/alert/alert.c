@@ -250,7 +250,8 @@ static bool is_destructive(const struct event *event)
 	case CORDON_OP_RENAME:
 		return true;
 	case CORDON_OP_CALL:
-		return event->gateway && event->gateway->status == 200;
+	case CORDON_OP_APPROVAL: /* which executes what was held */
+		return event->gateway && event->gateway->destructive;
 	default:
 		return false;
 	}
@@ -297,7 +298,7 @@ bool alerts_see_record(struct alerts *alerts, const struct event_record *record,
 	event_parse_fence_id(place.fence, &fence_id);
 	event.raw.fence_id = fence_id;
 	event.time_ns = place.time_ns;
-	gateway.status = (int64_t)place.status;
+	gateway.destructive = place.destructive;
 	event.gateway = type == CORDON_TYPE_GATEWAY ? &gateway : NULL;
 	context.tenant = place.tenant;
 	context.subject = place.subject;

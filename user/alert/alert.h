@@ -52,8 +52,9 @@ struct alert {
  * Takes note of one event. Returns true when an alert is due: alert_make() makes the event of it, which is to be written after this
  * one. Alerts themselves, and losses, count for nothing.
  *
- * Destructive is what was allowed and takes something away: a file operation of unlink, rmdir, truncate or rename, and a call of a
- * tool (op call) that was executed. Whose: the subject in its tenant; where the fence has none, the fence.
+ * Destructive is what was allowed and takes something away: a file operation of unlink, rmdir, truncate or rename, and what a
+ * tool has done that is declared `destructive` (gateway.destructive): not a repeat of a key, nor what still waits for a human.
+ * Whose: the subject in its tenant; where the fence has none, the fence.
  */
 bool alerts_see(struct alerts *alerts, const struct event_context *context,
 		const struct event *event, struct alert *ret_alert);

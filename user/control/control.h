@@ -72,11 +72,11 @@ bool control_peer_has_group(const struct control_peer *peer, gid_t gid);
 /* --- sockets ---------------------------------------------------------------------------------- */
 
 /*
- * Makes a stream socket at path that all may connect to, and listens. Follows no symbolic link, takes away no socket that
+ * Makes a socket of that type (SOCK_STREAM, SOCK_SEQPACKET) at path that all may connect to, and listens. Follows no symbolic link, takes away no socket that
  * somebody serves, and wants a directory in which nobody but its owner (root or ourselves) can move things away. who:
  * for messages, "admin". Returns the descriptor or -errno; -EADDRINUSE: another daemon serves there.
  */
-int control_listen(const char *who, const char *path, struct error *error);
+int control_listen(const char *who, const char *path, int type, struct error *error);
 
 /* --- clients ---------------------------------------------------------------------------------- */
 

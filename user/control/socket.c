@@ -71,9 +71,10 @@ static int directory_judge(const char *who, const char *path, struct error *erro
 }
 
 /* Somebody else's living socket is not taken away; one that nobody listens on is. */
-static int address_free(const char *who, const struct sockaddr_un *address, struct error *error)
+static int address_free(const char *who, const struct sockaddr_un *address, int type,
+			struct error *error)
 {
-	_cleanup_close_ int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	_cleanup_close_ int fd = socket(AF_UNIX, type | SOCK_CLOEXEC, 0);
 	struct stat st;
 
 	if (lstat(address->sun_path, &st))
@@ -83,14 +84,16 @@ static int address_free(const char *who, const struct sockaddr_un *address, stru
 				 "%s: %s is there and no socket; remove it, after a look at who "
 				 "made it",
 				 who, address->sun_path);
-	if (fd >= 0 && !connect(fd, (const struct sockaddr *)address, sizeof(*address)))
+	/* One of another type is served, too. */
+	if (fd >= 0 && (!connect(fd, (const struct sockaddr *)address, sizeof(*address)) ||
+			errno == EPROTOTYPE))
 		return error_set(error, EADDRINUSE, "%s: another daemon serves %s", who,
 				 address->sun_path);
 	unlink(address->sun_path);
 	return 0;
 }
 
-int control_listen(const char *who, const char *path, struct error *error)
+int control_listen(const char *who, const char *path, int type, struct error *error)
 {
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
 	_cleanup_close_ int fd = -1;
@@ -101,10 +104,10 @@ int control_listen(const char *who, const char *path, struct error *error)
 	strcpy(address.sun_path, path);
 	err = directory_judge(who, path, error);
 	if (!err)
-		err = address_free(who, &address, error);
+		err = address_free(who, &address, type, error);
 	if (err)
 		return err;
-	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	fd = socket(AF_UNIX, type | SOCK_CLOEXEC, 0);
 	/* bind() makes the name anew or fails: it follows no link. */
 	if (fd < 0 || bind(fd, (struct sockaddr *)&address, sizeof(address)))
 		return error_set(error, errno,

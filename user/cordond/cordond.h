@@ -19,6 +19,7 @@
 struct cordond_options {
 	const char *config;
 	const char *socket;
+	const char *events;
 	const char *user;
 	bool foreground; /* the only way; taken so that it can be said */
 	bool degraded;

@@ -137,16 +137,20 @@ static void alerts_use(struct front *front, const struct settings *before)
 	const struct alert_limits limits = {
 		.denials = (uint64_t)now->alert_denials,
 		.denials_window_ns = (uint64_t)now->alert_window_ms * 1000000,
+		.calls = (uint64_t)now->alert_calls,
+		.calls_window_ns = (uint64_t)now->alert_calls_window_ms * 1000000,
 		.quiet_ns = (uint64_t)now->alert_quiet_ms * 1000000,
 	};
 	struct error error = { "" };
 
 	if (front->configured && now->alert_denials == before->alert_denials &&
 	    now->alert_window_ms == before->alert_window_ms &&
+	    now->alert_calls == before->alert_calls &&
+	    now->alert_calls_window_ms == before->alert_calls_window_ms &&
 	    now->alert_quiet_ms == before->alert_quiet_ms)
 		return;
 	alerts_close(TAKE_PTR(front->alerts));
-	if (limits.denials && alerts_open(&limits, &front->alerts, &error))
+	if ((limits.denials || limits.calls) && alerts_open(&limits, &front->alerts, &error))
 		cordond_say("there are no alerts: %s", error.text);
 }
 
@@ -186,7 +190,9 @@ static void on_config(struct front *front, int fd)
 		front_end(front, EXIT_FOUND);
 		return;
 	}
-	if (!front->configured && front_watch(front, front->door_fd, &front->door_source, EPOLLIN))
+	if (!front->configured &&
+	    (front_watch(front, front->door_fd, &front->door_source, EPOLLIN) ||
+	     front_watch(front, front->events_fd, &front->events_source, EPOLLIN)))
 		front_end(front, EXIT_FOUND);
 	front->configured = true;
 	front_ask(front, WIRE_READY, 0, &m, NULL);
@@ -196,11 +202,13 @@ static void on_config(struct front *front, int fd)
 
 static void on_hello(struct front *front, const struct wire_hello *hello, int fds[WIRE_FDS_MAX])
 {
-	front->states_fd = TAKE_FD(fds[1]);
+	front->events_fd = TAKE_FD(fds[1]);
+	fcntl(front->events_fd, F_SETFL, O_NONBLOCK);
+	front->states_fd = TAKE_FD(fds[2]);
 	front->n_states = hello->n_states;
 	front->door_fd = TAKE_FD(fds[0]);
 	fcntl(front->door_fd, F_SETFL, O_NONBLOCK);
-	front->peers_fd = TAKE_FD(fds[2]);
+	front->peers_fd = TAKE_FD(fds[3]);
 	snprintf(front->node, sizeof(front->node), "%s", hello->node);
 	snprintf(front->attached_as, sizeof(front->attached_as), "%s", hello->attached_as);
 	front->started_ns = hello->started_ns;
@@ -245,6 +253,9 @@ static void on_message(struct front *front, union wire_message *m, int fds[WIRE_
 		break;
 	case WIRE_REPLY:
 		front_client_reply(front, &m->REPLY);
+		break;
+	case WIRE_NUMBERED:
+		front_gateway_numbered(front, m->head.serial, m->NUMBERED.seq);
 		break;
 	case WIRE_FIGURES:
 		metrics_set(METRIC_MISSED_HOOKS, 0, 0, (double)m->FIGURES.missed);
@@ -292,6 +303,12 @@ static void front_dispatch(struct front *front, const struct epoll_event *event)
 	case FRONT_CLIENT:
 		front_client_ready(front, (struct client *)source, event->events);
 		break;
+	case FRONT_GATEWAY_DOOR:
+		front_gateway_accept(front);
+		break;
+	case FRONT_GATEWAY:
+		front_gateway_ready(front, (struct gateway *)source, event->events);
+		break;
 	case FRONT_RING: /* all are read in any case */
 		break;
 	}
@@ -316,6 +333,7 @@ static void front_run(struct front *front)
 			front_metrics_tick(front);
 		}
 		front_fences_read(front);
+		front_gateways_turn(front);
 		if (front->history)
 			front_clients_pump(front);
 		front_metrics_turn(front);
@@ -335,12 +353,15 @@ int front_main(void)
 
 	front = (struct front){ .keeper_fd = CORDOND_FRONT_FD,
 				.door_fd = -1,
+				.events_fd = -1,
 				.peers_fd = -1,
 				.states_fd = -1,
 				.keeper_source.kind = FRONT_KEEPER,
 				.door_source.kind = FRONT_DOOR,
+				.events_source.kind = FRONT_GATEWAY_DOOR,
 				.event = malloc(sizeof(struct event)),
 				.line = malloc(EVENT_LINE_MAX) };
+	front_gateways_init(&front);
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGINT, SIG_IGN); /* of a terminal: the keeper says when it ends */
 	umask(027);

@@ -7,6 +7,7 @@
 #include "cordond/front.h"
 
 #include <errno.h>
+#include <pwd.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
@@ -36,8 +37,13 @@ static bool group_look_up(const char *name, gid_t *ret_gid)
 
 void front_groups_look_up(struct front *front)
 {
+	const struct passwd *user = getpwnam(front->settings.gateway);
+
 	front->has_groups[0] = group_look_up(front->settings.operators, &front->operators);
 	front->has_groups[1] = group_look_up(front->settings.readers, &front->readers);
+	front->has_gateway = user;
+	if (user)
+		front->gateway = user->pw_uid;
 }
 
 static unsigned int role_of(const struct front *front, const struct control_peer *peer)
@@ -50,14 +56,14 @@ static unsigned int role_of(const struct front *front, const struct control_peer
 }
 
 /* A process of a fence is refused whatever its user is, and its fence's events say so. */
-static bool fence_refuse(struct front *front, const struct client *c)
+bool front_fence_refuse(struct front *front, int fd, pid_t pid, uid_t uid, const char *why)
 {
 	union wire_message m = { .REMARK = { .op = CORDON_OP_STEER } };
 
-	if (identity_fence_of_socket(front->peers_fd, c->fd, &m.REMARK.fence_id))
+	if (identity_fence_of_socket(front->peers_fd, fd, &m.REMARK.fence_id))
 		return false;
-	snprintf(m.REMARK.detail, sizeof(m.REMARK.detail),
-		 "process %d, user %u: a process of a fence steers nothing", c->pid, c->uid);
+	snprintf(m.REMARK.detail, sizeof(m.REMARK.detail), "process %d, user %u: %s", pid, uid,
+		 why);
 	if (front_fence_find(front, m.REMARK.fence_id))
 		front_ask(front, WIRE_REMARK, 0, &m, NULL);
 	cordond_say("fence %016llx: %s", (unsigned long long)m.REMARK.fence_id, m.REMARK.detail);
@@ -85,6 +91,7 @@ static void client_free(struct front *front, struct client *c)
 
 static void client_new(struct front *front, int fd)
 {
+	static const char fenced[] = "a process of a fence steers nothing";
 	struct client *c = calloc(1, sizeof(*c));
 	struct control_peer peer;
 
@@ -105,8 +112,8 @@ static void client_new(struct front *front, int fd)
 		client_free(front, c);
 		return;
 	}
-	if (fence_refuse(front, c)) {
-		client_error(c, "not_permitted", "a process of a fence steers nothing");
+	if (front_fence_refuse(front, fd, c->pid, c->uid, fenced)) {
+		client_error(c, "not_permitted", fenced);
 		c->closing = true;
 		return;
 	}

@@ -133,28 +133,43 @@ static void alert_ask(struct front *front, struct watched *f)
 	f->alert_due = front_ask(front, WIRE_REMARK, 0, &m, NULL);
 }
 
-static void event_watch(struct front *front, struct watched *f, const struct event *event)
+/* To sinks and readers; true when an alert is due for it. f is NULL for a fence that is not kept. */
+static bool event_out(struct front *front, const struct watched *f,
+		      const struct event_context *context, const struct event *event,
+		      struct alert *ret_alert)
 {
-	struct alert alert;
-
-	if (!front->alerts || !alerts_see(front->alerts, &f->context, event, &alert))
-		return;
-	f->alert = alert;
-	alert_ask(front, f);
-}
-
-static void event_give(struct front *front, struct watched *f, const struct event *event)
-{
-	size_t bytes = event_format_json(front->line, &f->context, event);
+	size_t bytes = event_format_json(front->line, context, event);
 
 	front->n_events++;
 	if (event->raw.op == CORDON_OP_GAP)
 		front->n_lost += event->raw.count;
 	front_metrics_event(f, event);
 	if (front->sinks)
-		sinks_write(front->sinks, &f->context, event);
-	history_add(front->history, f->id, event->raw.seq, front->line, bytes);
-	event_watch(front, f, event);
+		sinks_write(front->sinks, context, event);
+	history_add(front->history, event->raw.fence_id, event->raw.seq, front->line, bytes);
+	return front->alerts && alerts_see(front->alerts, context, event, ret_alert);
+}
+
+static void event_give(struct front *front, struct watched *f, const struct event *event)
+{
+	struct alert alert;
+
+	if (!event_out(front, f, &f->context, event, &alert))
+		return;
+	f->alert = alert;
+	alert_ask(front, f);
+}
+
+void front_tell_unkept(struct front *front, const struct event_context *context,
+		       struct event *event)
+{
+	struct alert alert;
+
+	event->raw.seq = ++front->n_unkept;
+	if (!event_out(front, NULL, context, event, &alert))
+		return;
+	alert_make(event, NULL, NULL, ++front->n_unkept, &alert);
+	event_out(front, NULL, context, event, &alert);
 }
 
 /* A gap record is due: the keeper numbers it. One that cannot be asked for now is due again. */
@@ -190,6 +205,11 @@ static void event_see(struct front *front, struct watched *f, const struct event
 	if (f->tracker.repeated == repeated) /* else an earlier front has given it away */
 		event_give(front, f, event);
 	account_save(f);
+}
+
+void front_fence_tell(struct front *front, struct watched *f, const struct event *event)
+{
+	event_see(front, f, event);
 }
 
 struct reading {
@@ -325,7 +345,7 @@ static bool fence_finish(struct front *front, struct watched *f)
 	struct cordon_state state;
 	struct event_gap gap;
 
-	if (f->gap_pending)
+	if (f->gap_pending || f->n_numbered)
 		return false;
 	front_fence_state(front, f, &state);
 	front_metrics_state(f, &state);

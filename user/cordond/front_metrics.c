@@ -18,12 +18,13 @@ void front_metrics_event(const struct watched *f, const struct event *event)
 	metrics_add(METRIC_EVENTS, raw->type, raw->verdict, n);
 	if (raw->verdict != CORDON_VERDICT_ALLOW) {
 		metrics_add(METRIC_DENIED, raw->rule, 0, n);
-		metrics_add(METRIC_FENCE_DENIED, f->label, 0, n);
+		if (f)
+			metrics_add(METRIC_FENCE_DENIED, f->label, 0, n);
 	}
-	if (raw->op == CORDON_OP_DENY_RATE)
+	if (raw->op == CORDON_OP_DENY_RATE || raw->op == CORDON_OP_DESTRUCTIVE)
 		metrics_add(METRIC_ALERTS, metrics_label(METRIC_ALERTS, event_op_name(raw->op)), 0,
 			    1);
-	if (raw->op == CORDON_OP_GAP)
+	if (f && raw->op == CORDON_OP_GAP)
 		metrics_add(METRIC_FENCE_LOST, f->label, 0, n);
 }
 
@@ -145,12 +146,14 @@ static void on_refresh(void *arg)
 	}
 	metrics_set(METRIC_BUILD_INFO, metrics_label(METRIC_BUILD_INFO, CORDON_VERSION), 0, 1);
 	metrics_label(METRIC_ALERTS, event_op_name(CORDON_OP_DENY_RATE)); /* 0 is told, too */
+	metrics_label(METRIC_ALERTS, event_op_name(CORDON_OP_DESTRUCTIVE));
 	metrics_set(METRIC_START_TIME, 0, 0, (double)front->started_ns / 1e9);
 	metrics_set(METRIC_FENCES, 0, 0, (double)front->n_watched);
 	metrics_set(METRIC_FENCES_MAX, 0, 0, front->n_states);
 	metrics_set(METRIC_FENCES_DEGRADED, 0, 0, degraded);
 	metrics_set(METRIC_RING_FILL, 0, 0, m->fill[0] > m->fill[1] ? m->fill[0] : m->fill[1]);
 	metrics_set(METRIC_FRONT_RESTARTS, 0, 0, front->fronts);
+	metrics_set(METRIC_GATEWAYS, 0, 0, (double)front->n_gateways);
 	metrics_set(METRIC_FOLLOWERS, 0, 0, (double)front->n_readers);
 	metrics_set(METRIC_FOLLOWERS_LOST, 0, 0, (double)front->n_lagged);
 	sinks_set(front);

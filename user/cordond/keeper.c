@@ -166,7 +166,7 @@ static int hello_send(struct keeper *k)
 	struct error error = { "" };
 	_cleanup_close_ int state_fd = enforce_state_open(&error);
 	_cleanup_close_ int peers_fd = enforce_peers_open(&error);
-	const int fds[] = { k->listen_fd, state_fd, peers_fd };
+	const int fds[] = { k->listen_fd, k->events_fd, state_fd, peers_fd };
 	union wire_message m = { .HELLO = {
 					 .n_states = enforce_fences_room(k->enforce),
 					 .started_ns = k->started_ns,
@@ -229,6 +229,8 @@ static int front_message(struct keeper *k, const union wire_message *m, int fd)
 		return keeper_gap(k, &m->GAP);
 	case WIRE_REMARK:
 		return keeper_remark(k, &m->REMARK);
+	case WIRE_NUMBER:
+		return keeper_number(k, &m->NUMBER);
 	case WIRE_ENDED:
 		return keeper_ended(k, m->ENDED.fence_id);
 	default:
@@ -533,8 +535,14 @@ static int keeper_open(struct keeper *k, struct error *error)
 	if (!err)
 		err = loop_open(k, error);
 	if (!err) {
-		k->listen_fd = control_listen("control socket", k->options->socket, error);
+		k->listen_fd =
+			control_listen("control socket", k->options->socket, SOCK_STREAM, error);
 		err = k->listen_fd < 0 ? k->listen_fd : 0;
+	}
+	if (!err) {
+		k->events_fd = control_listen("socket of gateways' events", k->options->events,
+					      SOCK_SEQPACKET, error);
+		err = k->events_fd < 0 ? k->events_fd : 0;
 	}
 	if (!err) {
 		keeper_adopt(k);
@@ -570,6 +578,10 @@ static void keeper_close(struct keeper *k)
 		close(k->listen_fd);
 		rmdir(METRICS_DIR);
 	}
+	if (k->events_fd >= 0) {
+		unlink(k->options->events);
+		close(k->events_fd);
+	}
 	front_hang_up(k);
 	keeper_fences_leave(k);
 	enforce_close(k->enforce);
@@ -600,6 +612,7 @@ int keeper_main(const struct cordond_options *options)
 	k = (struct keeper){ .options = options,
 			     .lock_fd = -1,
 			     .listen_fd = -1,
+			     .events_fd = -1,
 			     .signal_fd = -1,
 			     .timer_fd = -1,
 			     .epoll_fd = -1,

@@ -71,7 +71,7 @@ struct keeper {
 	bool degraded;
 	char node[IDENTITY_NODE_MAX + 1];
 	uint64_t started_ns, opened_ms;
-	int lock_fd, listen_fd, signal_fd, timer_fd, epoll_fd;
+	int lock_fd, listen_fd, events_fd, signal_fd, timer_fd, epoll_fd;
 	struct keeper_source signal_source, timer_source;
 	struct keeper_front front;
 	unsigned int fronts;   /* started so far */
@@ -111,6 +111,7 @@ int keeper_reload(struct keeper *keeper, const struct wire_reload *request, int 
 int keeper_detach(struct keeper *keeper, const struct wire_detach *request);
 int keeper_gap(struct keeper *keeper, const struct wire_gap *request);
 int keeper_remark(struct keeper *keeper, const struct wire_remark *request);
+int keeper_number(struct keeper *keeper, const struct wire_number *request);
 int keeper_ended(struct keeper *keeper, uint64_t fence_id);
 
 /* keeper_adopt.c: takes over what an earlier keeper left. */

@@ -44,10 +44,15 @@ struct kept *kept_find(struct keeper *k, uint64_t id)
 
 /* --- telling the front ------------------------------------------------------------------------ */
 
+uint64_t kept_number_take(struct kept *f)
+{
+	return __atomic_add_fetch(&enforce_fence_state(f->fence)->seq, 1, __ATOMIC_RELAXED);
+}
+
 void kept_fact_tell(struct keeper *k, struct kept *f, union wire_message *m, const char *detail)
 {
 	m->FACT.fence_id = f->id;
-	m->FACT.seq = __atomic_add_fetch(&enforce_fence_state(f->fence)->seq, 1, __ATOMIC_RELAXED);
+	m->FACT.seq = kept_number_take(f);
 	m->FACT.mono_ns = clock_ns(CLOCK_MONOTONIC);
 	m->FACT.time_ns = clock_ns(CLOCK_REALTIME);
 	snprintf(m->FACT.detail, sizeof(m->FACT.detail), "%s", detail);

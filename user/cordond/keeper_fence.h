@@ -9,6 +9,8 @@ struct kept *kept_find(struct keeper *keeper, uint64_t id); /* NULL: none */
 
 /* --- telling the front ------------------------------------------------------------------------ */
 
+/* The next number of the fence's events. */
+uint64_t kept_number_take(struct kept *f);
 /* An event of ours. It is numbered in any case: one that the front does not get shows as a gap. */
 void kept_fact(struct keeper *keeper, struct kept *f, enum cordon_op op, int64_t value,
 	       const char *detail);

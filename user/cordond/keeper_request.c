@@ -133,15 +133,35 @@ int keeper_remark(struct keeper *k, const struct wire_remark *request)
 					 .last_ns = request->last_ns,
 				 } };
 
-	if (request->op == CORDON_OP_STEER)
+	switch (request->op) {
+	case CORDON_OP_STEER:
 		m.FACT.verdict = CORDON_VERDICT_DENY;
-	else
+		break;
+	case CORDON_OP_DENY_RATE:
 		m.FACT.rule = CORDON_RULE_ALERT_DENY_RATE;
-	if ((request->op != CORDON_OP_STEER && request->op != CORDON_OP_DENY_RATE) ||
-	    !wire_text_is_sound(request->detail, sizeof(request->detail)))
+		break;
+	case CORDON_OP_DESTRUCTIVE:
+		m.FACT.rule = CORDON_RULE_ALERT_DESTRUCTIVE;
+		break;
+	default:
+		return -EPROTO;
+	}
+	if (!wire_text_is_sound(request->detail, sizeof(request->detail)))
 		return -EPROTO;
 	if (f)
 		kept_fact_tell(k, f, &m, request->detail);
+	return 0;
+}
+
+/* What is not numbered is of no fence that is kept. A number that the front does not get shows as a gap. */
+int keeper_number(struct keeper *k, const struct wire_number *request)
+{
+	struct kept *f = kept_find(k, request->fence_id);
+	union wire_message m = { .NUMBERED = { .seq = 0 } };
+
+	if (f)
+		m.NUMBERED.seq = kept_number_take(f);
+	keeper_tell(k, WIRE_NUMBERED, request->head.serial, &m, NULL);
 	return 0;
 }
 

@@ -6,6 +6,7 @@
 
 #include "conf/program.h"
 #include "cordond/protocol.h"
+#include "event/frame.h"
 
 static const struct conf_program_option rows[] = {
 	{ "config", "FILE",
@@ -13,6 +14,9 @@ static const struct conf_program_option rows[] = {
 	  offsetof(struct cordond_options, config), false },
 	{ "socket", "PATH", "the control socket; default " CORDOND_SOCKET,
 	  offsetof(struct cordond_options, socket), false },
+	{ "gateway-socket", "PATH",
+	  "where gateways write their events; default " EVENT_FRAME_SOCKET,
+	  offsetof(struct cordond_options, events), false },
 	{ "user", "USER", "whom the part without privilege runs as; default " CORDOND_USER,
 	  offsetof(struct cordond_options, user), false },
 	{ "foreground", NULL, "stay in the foreground: the only way there is",
@@ -69,6 +73,8 @@ int cordond_options_parse(int argc, char **argv, struct cordond_options *ret_opt
 	code = conf_program_parse(&program, argc, argv, ret_options);
 	if (!ret_options->socket)
 		ret_options->socket = CORDOND_SOCKET;
+	if (!ret_options->events)
+		ret_options->events = EVENT_FRAME_SOCKET;
 	if (!ret_options->user)
 		ret_options->user = CORDOND_USER;
 	return code;

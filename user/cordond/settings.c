@@ -81,12 +81,37 @@ static const struct conf_key deny_rate_rows[] = {
 	CONF_KEYS_END,
 };
 
+static const struct conf_key destructive_rows[] = {
+	{ .name = "calls",
+	  .read = conf_read_integer,
+	  .offset = offsetof(struct settings, alert_calls),
+	  .max = ALERT_CALLS_MAX,
+	  .expects = "a number",
+	  .fallback = "20",
+	  .doc = "so many calls that one subject had done within the window, by tools of gateways "
+		 "that are declared `destructive`, are an alert: an event `destructive`; 0: none" },
+	{ .name = "window",
+	  .read = conf_read_duration,
+	  .offset = offsetof(struct settings, alert_calls_window_ms),
+	  .min = 1000,
+	  .max = SETTINGS_ALERT_MAX_MS,
+	  .expects = "a time",
+	  .fallback = "`5m`",
+	  .doc = "see `calls`" },
+	CONF_KEYS_END,
+};
+
 static const struct conf_key alerts_rows[] = {
 	{ .name = "deny_rate",
 	  .read = conf_read_mapping,
 	  .expects = "a mapping",
 	  .sub = deny_rate_rows,
-	  .doc = "a fence that is denied too much" },
+	  .doc = "a fence that is denied too much, by the kernel or by a gateway" },
+	{ .name = "destructive",
+	  .read = conf_read_mapping,
+	  .expects = "a mapping",
+	  .sub = destructive_rows,
+	  .doc = "a subject that destroys too much" },
 	{ .name = "quiet",
 	  .read = conf_read_duration,
 	  .offset = offsetof(struct settings, alert_quiet_ms),
@@ -94,7 +119,7 @@ static const struct conf_key alerts_rows[] = {
 	  .max = SETTINGS_ALERT_MAX_MS,
 	  .expects = "a time",
 	  .fallback = "`5m`",
-	  .doc = "after an alert there is none about the same fence for so long" },
+	  .doc = "after an alert there is none about the same fence, or subject, for so long" },
 	CONF_KEYS_END,
 };
 
@@ -130,6 +155,12 @@ static const struct conf_key control_rows[] = {
 	  .expects = "the name of a group",
 	  .fallback = "`cordon-readers`",
 	  .doc = "group that may list fences and read events" },
+	{ .name = "gateway",
+	  .read = conf_read_text,
+	  .offset = offsetof(struct settings, gateway),
+	  .expects = "the name of a user",
+	  .fallback = "`cordon-gateway`",
+	  .doc = "user whose gateways' events are taken (`events: cordond`), besides root's" },
 	CONF_KEYS_END,
 };
 
@@ -204,11 +235,13 @@ static bool defaults_fill(struct settings *s)
 		s->operators = strdup("cordon-operators");
 	if (!s->readers)
 		s->readers = strdup("cordon-readers");
+	if (!s->gateway)
+		s->gateway = strdup("cordon-gateway");
 	s->followers = s->followers ? s->followers : FOLLOWERS;
 	s->connections = s->connections ? s->connections : CONNECTIONS;
 	s->history = s->history ? s->history : HISTORY;
 	s->cold_start_ms = s->cold_start_ms ? s->cold_start_ms : COLD_START_MS;
-	return s->operators && s->readers;
+	return s->operators && s->readers && s->gateway;
 }
 
 int settings_read(const char *text, size_t length, struct settings *ret_settings,
@@ -220,6 +253,8 @@ int settings_read(const char *text, size_t length, struct settings *ret_settings
 		.alert_denials = (long long)ALERT_LIMITS_DEFAULT.denials,
 		.alert_window_ms = (long long)ALERT_LIMITS_DEFAULT.denials_window_ns / 1000000,
 		.alert_quiet_ms = (long long)ALERT_LIMITS_DEFAULT.quiet_ns / 1000000,
+		.alert_calls = (long long)ALERT_LIMITS_DEFAULT.calls,
+		.alert_calls_window_ms = (long long)ALERT_LIMITS_DEFAULT.calls_window_ns / 1000000,
 	};
 	int err = 0;
 
@@ -245,6 +280,7 @@ void settings_clear(struct settings *settings)
 {
 	free(settings->operators);
 	free(settings->readers);
+	free(settings->gateway);
 	free(settings->metrics);
 	sinks_config_clear(&settings->sinks);
 	memset(settings, 0, sizeof(*settings));

@@ -15,12 +15,15 @@
 
 struct settings {
 	char *operators, *readers; /* groups */
+	char *gateway;		   /* the user whose gateways may write events */
 	long long followers, connections;
 	struct sinks_config sinks;
 	long long history; /* bytes of events that are kept for those who come later or are slow */
 	char *metrics;	   /* the address of the endpoint; NULL: none */
 	long long cold_start_ms;
-	long long alert_denials, alert_window_ms, alert_quiet_ms; /* user/alert; 0 denials: none */
+	/* user/alert; 0 denials or calls: none */
+	long long alert_denials, alert_window_ms, alert_quiet_ms;
+	long long alert_calls, alert_calls_window_ms;
 };
 
 /*

@@ -41,7 +41,7 @@ struct wire_fence {
 	struct identity identity; /* fence_id, generation, mode, node: the keeper's */
 };
 
-struct wire_hello { /* fds: control socket, state (read only), accepted sockets' fences (read only) */
+struct wire_hello { /* fds: control socket, gateways' socket, state (read only), accepted sockets' fences (read only) */
 	struct wire_head head;
 	char node[IDENTITY_NODE_MAX + 1];
 	char attached_as[16];
@@ -103,6 +103,18 @@ struct wire_remark {
 	char detail[WIRE_DETAIL_MAX];
 };
 
+/* A number of the fence is wanted, for a gateway's event that the front has. */
+struct wire_number {
+	struct wire_head head;
+	uint64_t fence_id;
+};
+
+/* It, for the request of that serial; 0: there is no such fence. */
+struct wire_numbered {
+	struct wire_head head;
+	uint64_t seq;
+};
+
 struct wire_reply {
 	struct wire_head head;
 	int32_t err; /* 0 or -errno */
@@ -157,25 +169,27 @@ struct wire_empty {
  * W(TYPE, struct, descriptors, from the front)
  * STOP: end what is under way and exit. ENDING: the fence is about to end: drain; ENDED answers it. PING wants PONG.
  */
-#define WIRE_MESSAGES(W)              \
-	W(HELLO, hello, 3, false)     \
-	W(SET, set, 0, false)         \
-	W(CONFIG, config, 1, false)   \
-	W(MADE, made, 2, false)       \
-	W(POLICY, policy, 0, false)   \
-	W(FACT, fact, 0, false)       \
-	W(ENDING, ended, 0, false)    \
-	W(REPLY, reply, 0, false)     \
-	W(PING, empty, 0, false)      \
-	W(FIGURES, figures, 0, false) \
-	W(STOP, empty, 0, false)      \
-	W(READY, empty, 0, true)      \
-	W(ATTACH, attach, 1, true)    \
-	W(RELOAD, reload, 1, true)    \
-	W(DETACH, detach, 0, true)    \
-	W(GAP, gap, 0, true)          \
-	W(REMARK, remark, 0, true)    \
-	W(ENDED, ended, 0, true)      \
+#define WIRE_MESSAGES(W)                \
+	W(HELLO, hello, 4, false)       \
+	W(SET, set, 0, false)           \
+	W(CONFIG, config, 1, false)     \
+	W(MADE, made, 2, false)         \
+	W(POLICY, policy, 0, false)     \
+	W(FACT, fact, 0, false)         \
+	W(ENDING, ended, 0, false)      \
+	W(REPLY, reply, 0, false)       \
+	W(PING, empty, 0, false)        \
+	W(FIGURES, figures, 0, false)   \
+	W(STOP, empty, 0, false)        \
+	W(NUMBERED, numbered, 0, false) \
+	W(READY, empty, 0, true)        \
+	W(ATTACH, attach, 1, true)      \
+	W(RELOAD, reload, 1, true)      \
+	W(DETACH, detach, 0, true)      \
+	W(GAP, gap, 0, true)            \
+	W(REMARK, remark, 0, true)      \
+	W(NUMBER, number, 0, true)      \
+	W(ENDED, ended, 0, true)        \
 	W(PONG, empty, 0, true)
 
 enum wire_type {

@@ -42,6 +42,7 @@ struct event_gateway {
 	const char *tool, *action, *object, *scope, *grant, *key, *reason, *approval;
 	const char *by, *digest, *record_hash;
 	bool has_amount;
+	bool destructive; /* it was done, by a tool that says that it takes something away */
 	int64_t amount;
 	int64_t status, upstream_status, latency_us;
 	uint64_t record; /* 0: none */
@@ -218,8 +219,8 @@ void event_record_clear(struct event_record *record);
 struct event_place {
 	const char *node, *fence, *type, *op, *verdict; /* "" where it is not said */
 	const char *tenant, *subject;			/* the same */
-	uint64_t time_ns, mono_ns, seq, count,
-		status; /* status: of the gateway's answer; 0: none is said */
+	uint64_t time_ns, mono_ns, seq, count;
+	bool destructive; /* gateway.destructive */
 };
 void event_record_place(const struct event_record *record, struct event_place *ret_place);
 

@@ -326,6 +326,11 @@ static void put_METADATA(struct writer *w, unsigned int value)
 	bit_put(w, value, CORDON_NET_METADATA);
 }
 
+static void put_FLAG(struct writer *w, bool value)
+{
+	bit_put(w, value, 1);
+}
+
 static void put_DEV(struct writer *w, unsigned int value)
 {
 	if (w->need == NEED_SET && !value)

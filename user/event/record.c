@@ -118,7 +118,8 @@ void event_record_place(const struct event_record *record, struct event_place *r
 		.tenant = text_or_empty(get_text(fence, "tenant")),
 		.subject = text_or_empty(get_text(fence, "subject")),
 		.count = get_uint(record->root, "count"),
-		.status = get_uint(json_object_get(record->root, "gateway"), "status"),
+		.destructive = json_is_true(
+			json_object_get(json_object_get(record->root, "gateway"), "destructive")),
 		.mono_ns = get_uint(record->root, "mono_ns"),
 		.seq = get_uint(record->root, "seq"),
 	};

@@ -270,6 +270,7 @@ static enum step record(struct call *call)
 			     .approval = call->approval[0] ? call->approval : NULL,
 			     .has_amount = conf->amount >= 0 && call->input.key[0],
 			     .amount = call->input.amount,
+			     .destructive = call->code == LEDGER_OK && conf->destructive,
 			     .upstream_status = call->upstream_status ? call->upstream_status : -1,
 			     .latency_us = (int64_t)call_latency_us(call) },
 		.record_seq = answer->record_seq,

@@ -19,6 +19,7 @@
 #include "gateway/options.h"
 #include "gateway/pool.h"
 #include "gateway/upstream.h"
+#include "record/record.h"
 
 #define READERS 2
 #define QUEUE_MAX 1024 /* tasks that wait for a pool */
@@ -45,6 +46,33 @@ static enum ledger_code on_execute(void *context, const struct ledger_answer *ap
 				   struct ledger_answer *ret_answer)
 {
 	return gateway_execute_kept(context, approved, ret_answer);
+}
+
+static bool on_destructive(void *context, const char *name)
+{
+	struct setup *setup = gateway_setup(context);
+	const struct tool *tool = setup_find_tool(setup, name);
+	bool destructive = !tool || tool->conf->destructive;
+
+	setup_unref(setup);
+	return destructive;
+}
+
+/* Said once each time: nothing is decided meanwhile. */
+static void on_record_change(void *context, const char *target, int err)
+{
+	const struct record *record = context;
+
+	if (!err)
+		say("events: written to %s again", target);
+	else if (record_takes_frames(record))
+		say("events: cordond does not take them (%s); until it does, no call is decided "
+		    "(503). Does it run (systemctl start cordond), and is this process's user its "
+		    "control.gateway?",
+		    strerror(-err));
+	else
+		say("events: cannot write to %s (%s); until it can be, no call is decided (503)",
+		    target, strerror(-err));
 }
 
 /* --- what the process may ------------------------------------------------------------------- */
@@ -91,6 +119,7 @@ static int open_office(struct gateway *gateway, const struct gwconf *conf, struc
 					 .ledger = gateway->ledger,
 					 .identity = gateway->identity,
 					 .execute = on_execute,
+					 .destructive = on_destructive,
 					 .execute_context = gateway };
 	struct grant_keys *keys = NULL;
 	char host[65] = "";
@@ -98,6 +127,7 @@ static int open_office(struct gateway *gateway, const struct gwconf *conf, struc
 
 	if (r < 0)
 		return r;
+	record_on_change(gateway->record, on_record_change, gateway->record);
 	gethostname(host, sizeof(host) - 1);
 	gateway->report = report_new(gateway->record, host);
 	gateway->tokens = tokens_new(gateway->ledger, gateway->identity);

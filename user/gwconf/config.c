@@ -192,17 +192,18 @@ static void read_path(struct conf_reader *reader, const struct conf_key *key,
 static void read_events(struct conf_reader *reader, const struct conf_key *key,
 			const struct conf_node *value, void *base)
 {
-	const char *text = conf_reader_text(reader, value, "`-` or a path");
+	static const char daemon[] = "cordond:";
+	const char *text = conf_reader_text(reader, value, key->expects), *socket;
 	char **target = (char **)((char *)base + key->offset);
 
 	if (!text)
 		return;
-	if (!strcmp(text, "cordond")) {
-		conf_reader_fault(reader, value->mark, "cordond: not enforced by this version");
+	socket = !strncmp(text, daemon, sizeof(daemon) - 1) ? text + sizeof(daemon) - 1 : NULL;
+	if (socket && !socket_path_is_good(reader, socket, value->mark))
 		return;
-	}
-	if (strcmp(text, "-") != 0 && text[0] != '/') {
-		conf_reader_fault(reader, value->mark, "expects `-` or an absolute path, not `%s`",
+	if (!socket && strcmp(text, "cordond") != 0 && strcmp(text, "-") != 0 && text[0] != '/') {
+		conf_reader_fault(reader, value->mark,
+				  "expects `cordond`, `-` or an absolute path, not `%s`",
 				  conf_quote(text).s);
 		return;
 	}
@@ -409,10 +410,12 @@ static const struct conf_key config_keys[] = {
 	{ "admin", read_socket, CONF(admin), .expects = "a path",
 	  .fallback = "`/run/cordon/admin.sock`",
 	  .doc = "socket of `cordon approvals`, `grants`, `ledger`; never reachable from a fence" },
-	{ "events", read_events, CONF(events), .expects = "`-` or a path", .fallback = "`-`",
-	  .doc = "where decisions are reported: a file, a socket, or standard output (`-`); while "
-		 "it cannot be written "
-		 "no call is decided; `cordond` is not in this version" },
+	{ "events", read_events, CONF(events), .expects = "`cordond`, `-` or a path",
+	  .fallback = "`cordond`",
+	  .doc = "where decisions are reported: cordond's stream (`cordond:PATH`: another socket "
+		 "of "
+		 "its), a file, a socket, or standard output (`-`); while it cannot be written no "
+		 "call is decided" },
 	{ "approvals", conf_read_mapping, .sub = approval_keys, .expects = "a mapping",
 	  .doc = "human decisions" },
 	{ "limits", conf_read_mapping, .sub = limit_keys, .expects = "a mapping",
@@ -463,7 +466,7 @@ static bool set_defaults(struct gwconf *conf)
 	conf->executors = 16;
 	conf->key_ttl_ms = DAY_MS;
 	conf->admin = strdup("/run/cordon/admin.sock");
-	conf->events = strdup("-");
+	conf->events = strdup("cordond");
 	return conf->admin && conf->events;
 }
 

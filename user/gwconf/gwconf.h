@@ -128,6 +128,7 @@ struct gwconf_tool {
 	char *credential_prefix; /* or NULL */
 	struct gwconf_secret credential;
 
+	bool destructive; /* what it does takes something away: counts for cordond's alert */
 	struct conf_strings result; /* the fields that may go back */
 };
 
@@ -188,7 +189,7 @@ struct gwconf {
 	size_t n_listen;
 	char *node; /* NULL: the host's name */
 	char *admin;
-	char *events; /* `-`, or a path: file or socket */
+	char *events; /* `cordond`, `cordond:PATH`, `-`, or a path: file or socket */
 	long long approval_ttl_ms;
 	long long connections, header_bytes, headers, body_bytes;
 	long long idle_ms, request_ms;

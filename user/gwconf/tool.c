@@ -486,6 +486,10 @@ static const struct conf_key tool_keys[] = {
 	  .expects = "a mapping", .doc = "one key, one effect" },
 	{ "executor", conf_read_mapping, .sub = executor_keys, .required = true,
 	  .expects = "`sql` or `http`", .doc = "how it is done" },
+	{ "destructive", conf_read_bool, TOOL(destructive), .expects = "`true` or `false`",
+	  .fallback = "`true`",
+	  .doc = "whether what it does takes something away or moves it; then it counts for "
+		 "cordond's alert `destructive`" },
 	{ "credential", read_credential, .sub = credential_keys, .expects = "a mapping",
 	  .fallback = "none", .doc = "what the gateway shows to the upstream; never in the fence" },
 	{ "result", conf_read_texts, TOOL(result), .required = true, .expects = "a list of names",
@@ -728,6 +732,7 @@ static void draft_read(struct conf_reader *reader, const struct conf_node *root,
 	}
 	draft->tool.timeout_ms = 10000;
 	draft->tool.executor = GWCONF_EXEC_SQL;
+	draft->tool.destructive = true;
 	conf_read_rows(reader, tool_keys, root, draft);
 	if (draft->has_http)
 		draft->tool.executor = GWCONF_EXEC_HTTP;

@@ -48,6 +48,8 @@
 	  "times that cordond's front was started again; counters of events begin anew then")     \
 	M(ALERTS, COUNTER, "cordon_alerts_total", ALERT, NONE,                                    \
 	  "alerts that were written as events")                                                   \
+	M(GATEWAYS, GAUGE, "cordon_gateways", NONE, NONE,                                         \
+	  "connections of gateways that write their events here")                                 \
 	M(FOLLOWERS, GAUGE, "cordon_followers", NONE, NONE, "clients that follow the stream")     \
 	M(FOLLOWERS_LOST, COUNTER, "cordon_followers_lost_total", NONE, NONE,                     \
 	  "events that followers were too slow for")                                              \
