@@ -28,10 +28,13 @@
 #define FOLLOW_POLL_MS 500   /* how late a replaced file is noticed */
 #define FOLLOW_BLIND_MS 100  /* the same for new lines where inotify is not to be had */
 #define MALFORMED_REPORTS 20 /* then they are only counted */
+#define RECONNECT_FIRST_MS 100
+#define RECONNECT_MOST_MS 5000
 
 struct events_options {
 	bool follow;
 	const char *fence, *task, *type, *verdict, *rule, *since, *output, *socket;
+	bool no_reconnect;
 	bool print_schema, print_doc;
 };
 
@@ -42,6 +45,11 @@ struct source {
 	int fd;
 	int notify_fd; /* inotify on the file, or -1 */
 	bool follow;
+	bool daemon; /* fd is a connection to cordond */
+	bool fresh;  /* what came with cordond's answer is not looked at yet */
+	bool ended;  /* cordond has told all */
+	char stream[CORDOND_STREAM_SIZE];
+	const struct events_options *options;
 	struct stat st; /* of fd */
 	uint64_t line;	/* number of the last line, from 1 */
 	size_t used;	/* bytes of buffer that hold the beginning of a line */
@@ -211,6 +219,9 @@ static int line_end(struct viewer *viewer, struct source *source, const char *li
 		return 0;
 	}
 	source->line++;
+	source->ended |= source->daemon && daemon_client_is_end(line, size);
+	if (source->ended)
+		return 0;
 	return blank ? 0 : line_show(viewer, source, line, size);
 }
 
@@ -257,7 +268,8 @@ static ssize_t source_read(struct viewer *viewer, struct source *source)
 	ssize_t n = read(source->fd, source->buffer + source->used, EVENT_LINE_MAX - source->used);
 	int r;
 
-	if (n < 0 && errno != EINTR && errno != EAGAIN)
+	if (n < 0 && errno != EINTR && errno != EAGAIN &&
+	    !(source->daemon && errno == ECONNRESET)) /* as good as an end */
 		viewer->failed = cli_fail(true, "%s: %s", source->name, strerror(errno));
 	if (n <= 0)
 		return 0;
@@ -396,6 +408,134 @@ static int stream_wait(const struct source *source)
 	return 0;
 }
 
+/* --- cordond ------------------------------------------------------------------------------- */
+
+/* The connection becomes the source; what came with the answer is its beginning. */
+static void source_take(struct source *source, struct control_reader *reader)
+{
+	const struct timeval no_limit = { 0 };
+
+	source->used = reader->have - reader->taken;
+	memcpy(source->buffer, reader->buffer + reader->taken, source->used);
+	source->fd = TAKE_FD(reader->fd);
+	setsockopt(source->fd, SOL_SOCKET, SO_RCVTIMEO, &no_limit, sizeof(no_limit));
+	source->name = "cordond";
+	source->notify_fd = -1;
+	source->st.st_mode = S_IFSOCK;
+	source->daemon = source->fresh = true;
+}
+
+/*
+ * Asks cordond for events. An exit code; with quiet nothing is said, and -1 stands for what may pass. What it keeps is
+ * wanted with --since, and where another stream has begun: then it is what no earlier cordond has shown.
+ */
+static int source_connect(struct source *source, bool quiet)
+{
+	const struct events_options *o = source->options;
+	struct daemon_client client;
+	struct error error = { "" };
+	char stream[CORDOND_STREAM_SIZE];
+	/* One fence can be asked for; of several all events are taken, and the filter chooses. After a
+	   start of cordond it need not know the fence yet. */
+	const char *fence = o->fence && !strchr(o->fence, ',') && !quiet ? o->fence : NULL;
+	int err = daemon_client_open(&client, o->socket, &error), code;
+	bool past;
+
+	client.quiet = quiet;
+	if (err && quiet && daemon_client_may_come(err))
+		code = -1;
+	else
+		code = err ? daemon_client_fail(err, &error)
+			   : daemon_client_stream(&client, stream);
+	if (!code) {
+		past = quiet ? strcmp(stream, source->stream) != 0 : o->since != NULL;
+		code = daemon_client_events(&client, o->follow, past, fence, NULL);
+	}
+	if (!code) {
+		memcpy(source->stream, stream, sizeof(stream));
+		source_take(source, &client.reader);
+	} else if (quiet && client.lost) {
+		code = -1;
+	}
+	daemon_client_close(&client);
+	return code;
+}
+
+/* Waits ms, or until a signal. */
+static void pause_ms(int ms)
+{
+	const struct timespec timeout = { .tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L };
+	sigset_t held, before;
+
+	sigemptyset(&held);
+	sigaddset(&held, SIGINT);
+	sigaddset(&held, SIGTERM);
+	sigprocmask(SIG_BLOCK, &held, &before);
+	if (!stop)
+		ppoll(NULL, 0, &timeout, &before);
+	sigprocmask(SIG_SETMASK, &before, NULL);
+}
+
+/* A record of our own, where events may be missing. It is shown whatever is asked for. */
+static int gap_show(const struct viewer *viewer, uint64_t since_ns)
+{
+	static struct event event;
+	char node[256] = "";
+	const struct event_context context = { .node = node };
+
+	gethostname(node, sizeof(node) - 1);
+	event_make(&event, CORDON_OP_LAG, NULL, NULL, 0,
+		   "this reader had no cordond: what was not given to it by then is missing; the "
+		   "numbers of each fence tell how much");
+	event.first_ns = since_ns;
+	event.last_ns = event.time_ns;
+	return event_write(stdout, viewer->format, viewer->color, &context, &event);
+}
+
+/* cordond hung up on who follows: tries until it is there again. Returns 0 or -errno of the output; no more comes with failed. */
+static int source_reconnect(struct viewer *viewer, struct source *source)
+{
+	uint64_t since_ns = now_ns();
+	int code = -1, ms = RECONNECT_FIRST_MS;
+
+	close(TAKE_FD(source->fd));
+	source->used = 0; /* of a line that will not be continued */
+	source->skipping = false;
+	if (source->options->no_reconnect) {
+		viewer->failed = cli_fail(true, "cordond hung up; without --no-reconnect it "
+						"would be tried again");
+		return 0;
+	}
+	cli_fail(0, "cordond hung up; trying to reach it again");
+	if (fflush(stdout) != 0)
+		return -errno;
+	while (!stop && code < 0) {
+		code = source_connect(source, true);
+		if (code < 0)
+			pause_ms(ms);
+		ms = ms * 2 < RECONNECT_MOST_MS ? ms * 2 : RECONNECT_MOST_MS;
+	}
+	if (code) {
+		viewer->failed = code > 0;
+		return 0;
+	}
+	cli_fail(0, "cordond is there again");
+	return gap_show(viewer, since_ns);
+}
+
+/* The end of a stream: true when it goes on. */
+static bool source_goes_on(struct viewer *viewer, struct source *source, int *ret_r)
+{
+	if (!source->daemon || source->ended)
+		return false;
+	if (!source->follow) {
+		viewer->failed = cli_fail(true, "cordond hung up before it had told all");
+		return false;
+	}
+	*ret_r = source_reconnect(viewer, source);
+	return !*ret_r && source->fd >= 0;
+}
+
 /* Shows everything until the end or a signal. Returns 0 or -errno of the output. */
 static int source_show(struct viewer *viewer, struct source *source)
 {
@@ -407,7 +547,10 @@ static int source_show(struct viewer *viewer, struct source *source)
 	while (r == 0 && !stop && !viewer->failed) {
 		ssize_t n;
 
-		if (!regular)
+		if (source->fresh) /* else it would wait for what comes next */
+			r = buffer_drain(viewer, source);
+		source->fresh = false;
+		if (r == 0 && !regular)
 			r = stream_wait(source);
 		if (r < 0 || stop)
 			break;
@@ -416,7 +559,7 @@ static int source_show(struct viewer *viewer, struct source *source)
 			r = (int)n;
 		else if (n == 0 && source->follow && regular)
 			r = source_follow(viewer, source);
-		else if (n == 0 && !stop)
+		else if (n == 0 && !stop && !source_goes_on(viewer, source, &r))
 			break;
 	}
 	return r < 0 ? r : rest_flush(viewer, source);
@@ -436,33 +579,6 @@ static bool from_daemon(const struct events_options *o, const char *path)
 	if (path)
 		return false;
 	return o->socket || ((o->follow || !piped) && daemon_client_is_there(NULL));
-}
-
-/* The connection becomes the source; what came with the answer is its beginning. An exit code. */
-static int source_connect(struct source *source, const struct events_options *o)
-{
-	struct daemon_client client;
-	struct error error = { "" };
-	/* One fence can be asked for; of several all events are taken, and the filter chooses. */
-	const char *fence = o->fence && !strchr(o->fence, ',') ? o->fence : NULL;
-	int err = daemon_client_open(&client, o->socket, &error), code;
-	struct control_reader *reader = &client.reader;
-
-	code = err ? daemon_client_fail(err, &error)
-		   : daemon_client_events(&client, o->follow, o->since, fence, NULL);
-	if (!code) {
-		const struct timeval no_limit = { 0 };
-
-		source->used = reader->have - reader->taken;
-		memcpy(source->buffer, reader->buffer + reader->taken, source->used);
-		source->fd = TAKE_FD(reader->fd);
-		setsockopt(source->fd, SOL_SOCKET, SO_RCVTIMEO, &no_limit, sizeof(no_limit));
-		source->name = "cordond";
-		source->notify_fd = -1;
-		source->st.st_mode = S_IFSOCK;
-	}
-	daemon_client_close(&client);
-	return code;
 }
 
 static int source_prepare(struct source *source, bool follow, const char *path)
@@ -508,7 +624,9 @@ static int events_run(const void *options, int argc, char **argv)
 	if (format_read(o->output, &viewer.format) < 0 || filter_read(o, &viewer.filter) < 0)
 		return EXIT_USAGE;
 	if (from_daemon(o, argc ? argv[0] : NULL)) {
-		r = source_connect(&source, o);
+		source.options = o;
+		source.follow = o->follow;
+		r = source_connect(&source, false);
 		if (r)
 			return r;
 	} else {
@@ -525,6 +643,10 @@ static const struct cli_option events_rows[] = {
 	  .kind = CLI_FLAG,
 	  .offset = offsetof(struct events_options, follow),
 	  .help = "wait for more at the end, also when the file is truncated or replaced" },
+	{ .name = "no-reconnect",
+	  .kind = CLI_FLAG,
+	  .offset = offsetof(struct events_options, no_reconnect),
+	  .help = "with -f: end, with 1, when cordond does, instead of waiting for it" },
 	{ .letter = 'F',
 	  .name = "fence",
 	  .kind = CLI_STRING,
@@ -586,7 +708,10 @@ const struct cli_verb cli_verb_events = {
 		"latest "
 		"events; with -f what comes is shown, and with --since also what was kept. A "
 		"reader "
-		"that is too slow misses events, and a `lag` record says how many. Words of "
+		"that is too slow misses events, and a `lag` record says how many. Where cordond "
+		"is "
+		"started again, -f waits for it and goes on, after a `lag` record that says since "
+		"when it was not there. Words of "
 		"a list, parted by commas, are alternatives; different options must all hold. "
 		"Lines that are no events are named on stderr and skipped, and the exit status is "
 		"then 1.\n"

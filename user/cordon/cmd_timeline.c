@@ -6,22 +6,33 @@
  * shown once. Too many records are refused rather than left out.
  */
 #include <errno.h>
+#include <poll.h>
 #include <stdint.h>
 #include <string.h>
+#include <time.h>
 
 #include "cordon/daemon_client.h"
 #include "event/event.h"
 
-enum { RECORDS_MAX = 1000000, NODES_MAX = 256 };
+enum {
+	RECORDS_MAX = 1000000,
+	NODES_MAX = 256,
+	AGAIN_MS = 10000, /* for a cordond that is started again */
+	AGAIN_FIRST_MS = 100,
+	AGAIN_MOST_MS = 2000,
+};
 #define ANOTHER_BOOT_NS 3600000000000ULL /* clocks that differ by more are of another boot */
 
 struct timeline_options {
 	const char *output, *socket;
+	bool no_reconnect;
 };
 
 static const struct cli_option timeline_rows[] = {
 	{ 'o', "output", CLI_CHOICE, offsetof(struct timeline_options, output), "text|json",
 	  "form; text on a terminal, else json, unless told", 0, 0, NULL },
+	{ 0, "no-reconnect", CLI_FLAG, offsetof(struct timeline_options, no_reconnect), NULL,
+	  "end, with 1, when cordond does, instead of waiting some seconds for it", 0, 0, NULL },
 	DAEMON_CLIENT_OPTION(offsetof(struct timeline_options, socket)),
 	{ 0, NULL, CLI_FLAG, 0, NULL, NULL, 0, 0, NULL },
 };
@@ -231,23 +242,97 @@ static int sources_read(struct timeline *t, int argc, char **argv)
 	return 0;
 }
 
-/* What cordond keeps of the task. An exit code. */
-static int daemon_read(struct timeline *t, const char *socket, const char *task)
+/* Where records may be missing: one of our own. */
+static int gap_add(struct timeline *t, uint64_t since_ns)
+{
+	static char line[EVENT_LINE_MAX];
+	static struct event event;
+	char node[256] = "";
+	const struct event_context context = { .node = node };
+	struct event_place place = { .node = node };
+	size_t n;
+
+	gethostname(node, sizeof(node) - 1);
+	event_make(&event, CORDON_OP_LAG, NULL, NULL, 0,
+		   "cordond was started again while it told: what it kept from before, and had not "
+		   "told yet, is missing");
+	event.first_ns = since_ns;
+	event.last_ns = event.time_ns;
+	n = event_format_json(line, &context, &event);
+	place.time_ns = event.time_ns;
+	place.mono_ns = event.raw.mono_ns;
+	return entry_add(t, line, n - 1, &place);
+}
+
+/*
+ * What cordond keeps of the task, once. An exit code; -1 for what may pass: nobody listens where cordond was, or it hung up
+ * before it had told all, *ret_cut. Nothing is said of that.
+ */
+static int daemon_read_once(struct timeline *t, const char *socket, const char *task, bool *ret_cut)
 {
 	struct daemon_client client;
 	struct error error = { "" };
 	unsigned long long number = 0;
 	int err = daemon_client_open(&client, socket, &error), code;
+	bool ended = false;
 	ssize_t n = 0;
 	char *line;
 
-	code = err ? daemon_client_fail(err, &error)
-		   : daemon_client_events(&client, false, false, NULL, task);
-	while (!code && !err && (n = control_read_line(&client.reader, EVENT_LINE_MAX, &line)) > 0)
-		err = line_take(t, "cordond", ++number, line, (size_t)n - 1);
-	if (!code && (err || n < 0))
+	client.quiet = true;
+	*ret_cut = false;
+	/* One that was stopped has taken its socket away: that does not pass. */
+	if (err == -ECONNREFUSED)
+		code = -1;
+	else
+		code = err ? daemon_client_fail(err, &error)
+			   : daemon_client_events(&client, false, false, NULL, task);
+	while (!code && !err && !ended &&
+	       (n = control_read_line(&client.reader, EVENT_LINE_MAX, &line)) > 0) {
+		ended = daemon_client_is_end(line, (size_t)n);
+		if (!ended)
+			err = line_take(t, "cordond", ++number, line, (size_t)n - 1);
+	}
+	if (!code && (err || (n < 0 && n != -ECONNRESET)))
 		code = cli_fail(EXIT_FOUND, "cordond: %s", strerror(err ? -err : (int)-n));
+	*ret_cut = (!code && !ended) || (code && client.lost);
 	daemon_client_close(&client);
+	return *ret_cut ? -1 : code;
+}
+
+static uint64_t clock_ns(clockid_t clock)
+{
+	struct timespec now;
+
+	clock_gettime(clock, &now);
+	return (uint64_t)now.tv_sec * 1000000000ULL + (uint64_t)now.tv_nsec;
+}
+
+/* What cordond keeps of the task; one that is started again is waited for. An exit code. */
+static int daemon_read(struct timeline *t, const struct timeline_options *o, const char *task)
+{
+	uint64_t until_ns = clock_ns(CLOCK_MONOTONIC) + AGAIN_MS * 1000000ULL, since_ns;
+	bool cut, missing = false;
+	int ms = AGAIN_FIRST_MS, code;
+
+	since_ns = clock_ns(CLOCK_REALTIME);
+	for (;;) {
+		code = daemon_read_once(t, o->socket, task, &cut);
+		missing |= cut;
+		if (code != -1 || o->no_reconnect || clock_ns(CLOCK_MONOTONIC) > until_ns)
+			break;
+		if (ms == AGAIN_FIRST_MS)
+			cli_fail(0, "cordond %s; trying to reach it again",
+				 cut ? "hung up before it had told all" : "does not listen");
+		poll(NULL, 0, ms);
+		ms = ms * 2 < AGAIN_MOST_MS ? ms * 2 : AGAIN_MOST_MS;
+	}
+	if (code == -1)
+		code = cli_fail(
+			EXIT_FOUND, "%s: %s", o->socket ? o->socket : CORDOND_SOCKET,
+			cut ? "cordond hung up before it had told all"
+			    : "nobody listens; does cordond run (systemctl start cordond)?");
+	if (!code && missing && gap_add(t, since_ns))
+		code = cli_fail(EXIT_FOUND, "out of memory");
 	return code;
 }
 
@@ -263,8 +348,7 @@ static int cmd_timeline(const void *options, int argc, char **argv)
 		format = EVENT_TEXT;
 	if (strchr(argv[0], ',') || event_words_split(argv[0], &t.filter.tasks))
 		return cli_fail(EXIT_USAGE, "a task id of 1 to 128 characters, without commas");
-	err = argc > 1 ? -sources_read(&t, argc - 1, argv + 1)
-		       : daemon_read(&t, o->socket, argv[0]);
+	err = argc > 1 ? -sources_read(&t, argc - 1, argv + 1) : daemon_read(&t, o, argv[0]);
 	if (err)
 		return err;
 	if (t.n)
@@ -289,7 +373,10 @@ const struct cli_verb cli_verb_timeline = {
 		"standard input - and prints those of the task, merged: in the order of the "
 		"monotonic "
 		"clock on each node, of the wall clock between nodes. A record that stands in two "
-		"recordings is shown once. Without FILE: what cordond keeps. Lines that are no "
+		"recordings is shown once. Without FILE: what cordond keeps; one that is started "
+		"again "
+		"meanwhile is waited for, and a `lag` record says that something may be missing. "
+		"Lines that are no "
 		"events are named on stderr and "
 		"skipped; "
 		"then, and when there is nothing of the task, the exit status is 1.\n\n"

@@ -159,9 +159,13 @@ static int answer_read(struct daemon_client *client, const char *policy_name,
 		ssize_t n = control_read_line(&client->reader, CORDOND_ANSWER_LINE_MAX, &line);
 		json_t *root, *row;
 
-		if (n <= 0)
-			return cli_fail(EXIT_FOUND, "cordond hung up before it answered%s%s",
-					n ? ": " : "", n ? strerror((int)-n) : "");
+		if (n <= 0) {
+			client->lost = true;
+			return client->quiet ? EXIT_FOUND
+					     : cli_fail(EXIT_FOUND,
+							"cordond hung up before it answered%s%s",
+							n ? ": " : "", n ? strerror((int)-n) : "");
+		}
 		root = json_loadb(line, (size_t)n, JSON_REJECT_DUPLICATES, NULL);
 		row = json_object_get(root, "row");
 		if (!row)
@@ -195,7 +199,7 @@ int daemon_client_ask(struct daemon_client *client, json_t *request, const char 
 		err = control_send(client->reader.fd, "\n", 1);
 	free(text);
 	/* One that refuses who we are has said so already. */
-	if (err && err != -EPIPE && err != -ECONNRESET)
+	if (err && err != -EPIPE && err != -ECONNRESET && !client->quiet)
 		return cli_fail(EXIT_FOUND, "cannot write to cordond: %s", strerror(-err));
 	return answer_read(client, policy_name, fn, context, ret_status);
 }
@@ -210,4 +214,30 @@ int daemon_client_events(struct daemon_client *client, bool follow, bool past, c
 	daemon_client_text(request, "fence", fence);
 	daemon_client_text(request, "task", task);
 	return daemon_client_ask(client, request, NULL, NULL, NULL, NULL);
+}
+
+int daemon_client_stream(struct daemon_client *client, char *ret_stream)
+{
+	json_t *status = NULL;
+	int code = daemon_client_ask(client, daemon_client_request(CORDOND_DO_STATUS), NULL, NULL,
+				     NULL, &status);
+	const char *stream = json_string_value(json_object_get(status, "stream"));
+
+	snprintf(ret_stream, CORDOND_STREAM_SIZE, "%s", stream ? stream : "");
+	json_decref(status);
+	return code;
+}
+
+bool daemon_client_is_end(const char *line, size_t size)
+{
+	size_t n = sizeof(CORDOND_EVENTS_END) - 1;
+
+	if (size && line[size - 1] == '\n')
+		size--;
+	return size == n && !memcmp(line, CORDOND_EVENTS_END, n);
+}
+
+bool daemon_client_may_come(int err)
+{
+	return err == -ENOENT || err == -ECONNREFUSED || err == -EAGAIN || err == -ECONNRESET;
 }

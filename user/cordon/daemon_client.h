@@ -15,6 +15,8 @@
 
 struct daemon_client {
 	struct control_reader reader; /* its fd is owned */
+	bool quiet;		      /* the caller says what went wrong */
+	bool lost;		      /* cordond hung up instead of an answer */
 };
 
 /*
@@ -53,6 +55,15 @@ int daemon_client_ask(struct daemon_client *client, json_t *request, const char 
  */
 int daemon_client_events(struct daemon_client *client, bool follow, bool past, const char *fence,
 			 const char *task);
+
+/* The id of cordond's stream (CORDOND_STREAM_SIZE bytes): another after its front was started again. An exit code. */
+int daemon_client_stream(struct daemon_client *client, char *ret_stream);
+
+/* Is this line, with or without its newline, the one that says that all events were told? */
+bool daemon_client_is_end(const char *line, size_t size);
+
+/* Is -errno of daemon_client_open() one that passes when cordond is started again? */
+bool daemon_client_may_come(int err);
 
 /* The message that nobody listens, as an exit code. */
 int daemon_client_fail(int err, const struct error *error);

@@ -381,10 +381,15 @@ static int lines_write(struct front *front, struct client *c)
 /* Writes; false when the client is done with. */
 static bool client_pump(struct front *front, struct client *c)
 {
-	int r = c->reading ? lines_write(front, c) : out_write(c);
+	int r = c->reading && !c->ended ? lines_write(front, c) : out_write(c);
 	bool wants;
 
-	if (r < 0 || (r == 1 && (c->closing || (c->reading && !c->follow))))
+	if (r == 1 && c->reading && !c->follow && !c->ended) {
+		c->ended = true;
+		client_put(c, CORDOND_EVENTS_END "\n", sizeof(CORDOND_EVENTS_END));
+		r = out_write(c);
+	}
+	if (r < 0 || (r == 1 && (c->closing || c->ended)))
 		return false;
 	wants = !r;
 	if (wants != c->writable_wanted) {

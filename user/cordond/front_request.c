@@ -260,12 +260,15 @@ static void do_status(struct front *front, struct client *c)
 {
 	const char *old = front->old_set[0] ? front->old_set : NULL;
 	struct timespec now;
+	char stream[CORDOND_STREAM_SIZE];
 
 	clock_gettime(CLOCK_REALTIME, &now);
+	snprintf(stream, sizeof(stream), "%016llx-%x", (unsigned long long)front->started_ns,
+		 front->fronts);
 	client_ok(c,
-		  json_pack("{s:s,s:s,s:b,s:s*,s:I,s:i,s:i,s:i,s:i,s:I,s:I,s:I}", "version",
-			    CORDON_VERSION, "attached_as", front->attached_as, "degraded",
-			    (int)front->degraded, "old_set", old, "uptime_s",
+		  json_pack("{s:s,s:s,s:s,s:b,s:s*,s:I,s:i,s:i,s:i,s:i,s:I,s:I,s:I}", "version",
+			    CORDON_VERSION, "stream", stream, "attached_as", front->attached_as,
+			    "degraded", (int)front->degraded, "old_set", old, "uptime_s",
 			    (json_int_t)((uint64_t)now.tv_sec - front->started_ns / 1000000000ULL),
 			    "fences", (int)front->n_watched, "connections", (int)front->n_clients,
 			    "readers", (int)front->n_readers, "restarts", (int)front->fronts,

@@ -2,7 +2,8 @@
 /*
  * What is said on cordond's control socket: control/control.h, with this table. Pure. After {"status":"ok"} of the
  * request `events` come events, a JSON object a line as in docs/events.md: those that are kept (without follow, or with
- * past), then with follow all that come, until either side hangs up.
+ * past), then with follow all that come, until either side hangs up; without it CORDOND_EVENTS_END says that all were told.
+ * `stream` in the answer of `status` is another with each start of the front: what it keeps no earlier one has given away.
  *
  * `root` in an attach: pid is the init of a container that has not executed its command yet, and alone in the cgroup; root is
  * the directory, as it sees it, that is or will be its root. It is fenced with what it executes next.
@@ -13,9 +14,11 @@
 #include "control/control.h"
 
 #define CORDOND_SOCKET "/run/cordon/cordond.sock"
-#define CORDOND_POLICY_MAX 262144	      /* bytes of a policy's text; CONF_TEXT_MAX */
-#define CORDOND_REQUEST_MAX (600 * 1024)      /* bytes of a request, newline included */
-#define CORDOND_SMALL_REQUEST_MAX 8192	      /* the same of who may not send a policy */
+#define CORDOND_POLICY_MAX 262144	 /* bytes of a policy's text; CONF_TEXT_MAX */
+#define CORDOND_REQUEST_MAX (600 * 1024) /* bytes of a request, newline included */
+#define CORDOND_SMALL_REQUEST_MAX 8192	 /* the same of who may not send a policy */
+#define CORDOND_EVENTS_END "{\"status\":\"end\"}"
+#define CORDOND_STREAM_SIZE 32		      /* of a stream's id, NUL included */
 #define CORDOND_ANSWER_LINE_MAX (1024 * 1024) /* of a line of an answer */
 
 /* What a caller must be. Who may operate may read. */
