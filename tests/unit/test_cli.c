@@ -840,11 +840,18 @@ static void test_stream_is_not_held_back(void **state)
 /* cordond, whose answer and events come in one piece. */
 static int daemon_answer(int listen_fd)
 {
-	static const char answer[] = "{\"status\":\"ok\"}\n" LINE_1 LINE_2;
-	char request[256];
+	static const char status[] = "{\"status\":\"ok\",\"stream\":\"s-1\"}\n";
+	static const char answer[] = "{\"status\":\"ok\"}\n" LINE_1 LINE_2 "{\"status\":\"end\"}\n";
+	char request[256] = "";
 	int fd = accept(listen_fd, NULL, NULL);
 
-	assert_true(fd >= 0 && recv(fd, request, sizeof(request), 0) > 0);
+	/* Which stream it is, then what is in it; a request is a line. */
+	for (size_t n = 0; !strchr(request, '\n'); n++)
+		assert_true(fd >= 0 && n < sizeof(request) - 1 && recv(fd, request + n, 1, 0) == 1);
+	assert_int_equal(send(fd, status, sizeof(status) - 1, 0), sizeof(status) - 1);
+	memset(request, 0, sizeof(request));
+	for (size_t n = 0; !strchr(request, '\n'); n++)
+		assert_true(n < sizeof(request) - 1 && recv(fd, request + n, 1, 0) == 1);
 	assert_int_equal(send(fd, answer, sizeof(answer) - 1, 0), sizeof(answer) - 1);
 	return fd;
 }
