@@ -540,10 +540,9 @@ static bool source_goes_on(struct viewer *viewer, struct source *source, int *re
 static int source_show(struct viewer *viewer, struct source *source)
 {
 	bool regular = S_ISREG(source->st.st_mode);
-	int r;
+	int r = 0;
 
 	signals_prepare();
-	r = buffer_drain(viewer, source); /* of cordond: what came with its answer */
 	while (r == 0 && !stop && !viewer->failed) {
 		ssize_t n;
 
