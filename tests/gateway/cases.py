@@ -5,6 +5,7 @@ its row in the catalogue of cases; it gets the world (database, fences) and a ru
 own, and raises AssertionError.
 """
 
+import contextlib
 import os
 import signal
 import socket
@@ -356,7 +357,8 @@ def _(world, gateway):
             expect(gateway.post(other, "/free", refund(other_tenant, 1, f"k{before}")), 200, "ok")
             worst = max(worst, time.monotonic() - before)
             for c in slow[::50]:
-                c.send(b"P")
+                with contextlib.suppress(ConnectionError):  # a host that took longer to make them all: their time is over
+                    c.send(b"P")
         assert worst < 0.1 or os.getloadavg()[0] > 2, f"another caller waited {worst * 1000:.0f} ms"
         for c in slow[::100]:
             expect(c.read(), 408, "request_timeout")
