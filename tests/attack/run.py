@@ -21,6 +21,7 @@ Output: TAP lines, then the counts. Exit: 0 when nothing failed, 1 otherwise, 2 
 """
 
 import argparse
+import bisect
 import fcntl
 import errno
 import glob
@@ -238,15 +239,27 @@ def run_part(executor, row, part, run_id):
 # --- judging ----------------------------------------------------------------------------------------------------
 
 
-def denials(events):
-    return [e for e in events if e["verdict"] in ("deny", "would_deny")]
+class Denials:
+    """What a fence denied, or would have, by process and, where there was none, by time: each row asks for its own."""
+
+    def __init__(self, events):
+        self.all = [e for e in events if e["verdict"] in ("deny", "would_deny")]
+        self.of_pid = {}
+        for e in self.all:
+            if "process" in e:
+                self.of_pid.setdefault(e["process"]["pid"], []).append(e)
+        self.of_none = sorted((e for e in self.all if "process" not in e), key=when)
+
+    def of(self, result):
+        """Those of the part's processes, and those without a process in its time."""
+        first = bisect.bisect_left(self.of_none, result["start"], key=when)
+        last = bisect.bisect_right(self.of_none, result.get("until", result["end"]), key=when)
+        found = [e for pid in {result["pid"], *result.get("pids", [])} for e in self.of_pid.get(pid, ())]
+        return sorted(found + self.of_none[first:last], key=when)
 
 
-def events_of(result, events):
-    """Those of the part's processes, and those without a process in its time."""
-    pids = {result["pid"], *result.get("pids", [])}
-    return [e for e in events if (e["process"]["pid"] in pids if "process" in e else
-                                  result["start"] <= e["mono_ns"] <= result.get("until", result["end"]))]
+def when(event):
+    return event["mono_ns"]
 
 
 def lengthen(results):
@@ -437,14 +450,11 @@ def judge_row(report, row, results, events):
     def get(mode, part):
         return results.get((mode, row.number, part))
 
-    def of(mode, part):
-        return denials(events_of(get(mode, part), events[mode]))
-
     def line(what, judge, mode, part="attack"):
         result = get(mode, part)
         if result is None:
             return report.line(f"{row} [{what}]", "did not run")
-        wrong = crashed(result) or judge(result, of(mode, part))
+        wrong = crashed(result) or judge(result, events[mode].of(result))
         known = row.gap and wrong and not crashed(result)
         report.line(f"{row} [{what}]", wrong, f"known gap: {row.gap}" if known else None)
 
@@ -479,8 +489,8 @@ def before(event, results, mode):
 def judge_streams(report, results, events, streams):
     """What belongs to no row: events of nobody, gaps, the life of the fence."""
     for mode in AUDITED:
-        mine = {id(e) for (m, _, _), r in results.items() if m == mode for e in events_of(r, events[mode])}
-        strays = [e for e in denials(events[mode]) if id(e) not in mine]
+        mine = {id(e) for (m, _, _), r in results.items() if m == mode for e in events[mode].of(r)}
+        strays = [e for e in events[mode].all if id(e) not in mine]
         report.line(f"every denial belongs to a row [{mode}]", "; ".join(f"{brief(e)} {before(e, results, mode)}" for e in strays[:5]))
     for (mode, fence), stream in streams.items():
         if mode == "control":
@@ -512,7 +522,7 @@ def run_rows(arena, rows, report):
             results[mode, row.number, "twin"] = run_part(executor, row, "twin", mode)
         for fence, executor in executors.items():
             streams[mode, fence] = executor.end()
-        events[mode] = [e for (m, _), stream in streams.items() if m == mode for e in stream]
+        events[mode] = Denials(e for (m, _), stream in streams.items() if m == mode for e in stream)
         lengthen(r for (m, _, _), r in results.items() if m == mode)
         print(f"# {mode}: started in {ready - begun:.1f} s, ran in {time.monotonic() - ready:.1f} s", flush=True)
     for missing in arena.missing:
