@@ -114,7 +114,7 @@ class Daemon:
             os.kill(front, signal.SIGKILL)
         if what in ("keeper", "both"):
             self.process.kill()
-            self.process.wait(20)
+            self.process.wait(60)
         if what == "front":
             wait_for(lambda: self.front() not in (None, front))
 
@@ -160,7 +160,7 @@ class Follower:
     def end(self):
         if self.process.poll() is None:
             self.process.terminate()
-        self.process.wait(20)
+        self.process.wait(60)
         self.drain()
 
     def __enter__(self):

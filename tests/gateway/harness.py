@@ -97,7 +97,7 @@ class Reply:
 class Connection:
     """A raw connection of one caller. The caller is told by the source address (see identity_test.c)."""
 
-    def __init__(self, address, source=None, timeout=10):
+    def __init__(self, address, source=None, timeout=60):
         if isinstance(address, str):
             self.sock = socket.socket(socket.AF_UNIX)
             if source:
@@ -142,7 +142,7 @@ class Connection:
         body, self.buffer = self.buffer[:size], self.buffer[size:]
         return Reply(status, headers, body)
 
-    def at_end(self, timeout=3):
+    def at_end(self, timeout=30):
         """Does the other side close, without another byte?"""
         self.sock.settimeout(timeout)
         try:
@@ -379,7 +379,7 @@ class Gateway:
         self.process.terminate()
         return self.process.wait(timeout)
 
-    def connect(self, where=None, timeout=10):
+    def connect(self, where=None, timeout=60):
         return Connection(self.address, where, timeout)
 
     def post(self, where, path, body, headers=()):
@@ -392,7 +392,7 @@ class Gateway:
 
     def wait_known(self, where):
         """Until the provider of identities has read of a fence."""
-        end = time.monotonic() + 20
+        end = time.monotonic() + 60
         while self.ready and self.process.poll() is None and time.monotonic() < end:
             unix = where.startswith("/")
             if unix and not self.unix:

@@ -214,7 +214,7 @@ def kill_storm(world, kills, n_gateways=1):
     # The chain of records is whole: the start of a gateway says so, and a clean end is one.
     for gateway in gateways:
         gateway.signal(signal.SIGTERM)
-        assert gateway.process.wait(40) == 0
+        assert gateway.process.wait(60) == 0
     print(f"# {dict(crashed)} killed; {collections.Counter(final.values())}")
     upstream.close()
 

@@ -250,7 +250,7 @@ class Fence(Agent):
     def kill(self):
         """SIGKILL to cordon, not to what it runs."""
         os.kill(self.cordon_pid, signal.SIGKILL)
-        self.process.wait(20)
+        self.process.wait(60)
 
 
 class Listener:
