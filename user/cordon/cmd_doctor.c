@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "cordon/daemon_client.h"
+#include "enforce/enforce.h"
 #include "host/host.h"
 #include "util/fold.h"
 
@@ -74,6 +75,18 @@ static void running_line(const json_t *status, char *line, size_t size)
 			 old);
 }
 
+/* A line about how long a fence takes to begin here. Never a lack. False: this host cannot have one, or we may not look. */
+static bool start_line(const struct host_report *report, const char **ret_line)
+{
+	int kept = report->lost ? -ENOTSUP : enforce_is_kept();
+
+	*ret_line = kept ? "The programs are loaded: a fence begins in some milliseconds."
+			 : "The programs are not loaded ahead: the first fence waits for the "
+			   "kernel's verifier, up to half a second. "
+			   "cordon load, at boot the unit cordon-load, does that once.";
+	return kept >= 0;
+}
+
 /* A line about cordond: it need not run. Never a lack. */
 static void daemon_line(char *line, size_t size)
 {
@@ -133,6 +146,7 @@ static void print_table(const struct host_report *report)
 	const char *no_color = getenv("NO_COLOR");
 	bool color = isatty(STDOUT_FILENO) && !(no_color && no_color[0]);
 	size_t name = name_width();
+	const char *start;
 	char last[1024];
 	int i;
 
@@ -145,6 +159,8 @@ static void print_table(const struct host_report *report)
 		 report->attach_reason);
 	putchar('\n');
 	fold_put(stdout, last, strlen(last), 0, 0);
+	if (start_line(report, &start))
+		fold_put(stdout, start, strlen(start), 0, 0);
 	daemon_line(last, sizeof(last));
 	fold_put(stdout, last, strlen(last), 0, 0);
 }
@@ -179,6 +195,7 @@ static const char *needs(unsigned int need)
 
 static void print_json(const struct host_report *report)
 {
+	const char *start;
 	char line[1024];
 	int i;
 
@@ -202,6 +219,10 @@ static void print_json(const struct host_report *report)
 		printf(",\"lost\":[%s]}", needs(report->fact[i].need));
 	}
 	printf("],");
+	if (start_line(report, &start)) {
+		print_json_string("start", start);
+		putchar(',');
+	}
 	daemon_line(line, sizeof(line));
 	print_json_string("cordond", line);
 	printf("}\n");

@@ -54,6 +54,9 @@ void enforce_close(struct enforce *enforce);
 int enforce_keep(const struct host_report *report, bool degraded, uint32_t fences,
 		 struct error *error);
 
+/* Are the programs kept by enforce_keep()? 1, 0, or -EACCES for who may not look into bpffs. */
+int enforce_is_kept(void);
+
 /* Drops the programs, or has the last of the *ret_alive fences that live drop them. Nothing loaded is no error. */
 int enforce_unload(unsigned int *ret_alive, struct error *error);
 

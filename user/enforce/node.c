@@ -369,9 +369,11 @@ static unsigned int node_reclaim(struct enforce *enforce)
 	return alive;
 }
 
-static bool node_kept(void)
+int enforce_is_kept(void)
 {
-	return !access(KEPT_PIN, F_OK);
+	if (!access(KEPT_PIN, F_OK))
+		return 1;
+	return errno == ENOENT || errno == ENOTDIR ? 0 : -errno;
 }
 
 static int node_keep(struct error *error)
@@ -386,7 +388,7 @@ static int node_keep(struct error *error)
 static int node_load(struct enforce *enforce, const struct enforce_meta *meta, struct error *error)
 {
 	struct enforce_meta set = *meta;
-	bool kept = node_kept();
+	bool kept = enforce_is_kept() > 0;
 	int err;
 
 	if (!set.fences)
@@ -629,7 +631,7 @@ void enforce_close(struct enforce *enforce)
 		return;
 	lock = enforce_lock(NULL);
 	last = users_leave(enforce->users_fd);
-	if (lock >= 0 && !node_reclaim(enforce) && !node_kept() && last)
+	if (lock >= 0 && !node_reclaim(enforce) && enforce_is_kept() <= 0 && last)
 		enforce_pins_remove(ENFORCE_PIN_DIR, true);
 	else if (lock >= 0)
 		enforce_demand_drop(enforce);
