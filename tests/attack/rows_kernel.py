@@ -63,6 +63,37 @@ for path, value in (("/proc/sys/kernel/core_pattern", b"|/bin/false %p"), ("/pro
                     ("{HOST_CGROUP}/cgroup.max.depth", b"7"), ("{HOST_CGROUP}/cgroup.freeze", b"1"), ("/sys/kernel/tracing/tracing_on", b"0")):
     attack("F-40", f"write to {path}", turn(path, value), prep=knob_prep(path), effect=turned(path), twin=write("{wd}/f"), errnos=ROFS,
            events=[ev("open_write", W, path=path)], lacking=(errno.ENOENT,))
+
+
+def entering(path):
+    """A process of the host enters the fence, and writes this before it executes anything, as a runtime does."""
+    def do(a):
+        got = inside.ask("write-entering", path=a.CGROUP, target=a.fill(path))[0]
+        inside.child_of_mine(got["got"])
+        if got["errno"]:
+            raise OSError(got["errno"], os.strerror(got["errno"]))
+        return "done"
+    return do
+
+
+def opened(path):
+    def do(a):
+        os.close(os.open(a.fill(path), os.O_WRONLY))
+        return "done"
+    return do
+
+
+def done(arena, a, result):
+    return result["data"] == "done"
+
+
+# The label that the next exec gets is the runtime's to say (docker exec), and nobody else's.
+for label in ("/proc/thread-self/attr/exec", "/proc/self/attr/apparmor/exec"):
+    attack("F-40", f"{label}, by one of the fence", opened(label), effect=done, twin=entering(label), errnos=ROFS, lacking=(errno.ENOENT,), fence="attached",
+           events=[ev("open_write", W)])
+for name, target in (("core_pattern", "/proc/sys/kernel/core_pattern"), ("its own name", "/proc/self/comm"), ("a file outside", "{out}/f")):
+    attack("F-40", f"{name}, by a process that enters the fence", entering(target), effect=done, twin=entering("{wd}/f"), errnos=ROFS,
+           fence="attached", events=[ev("open_write", W)])
 attack("F-40", "write to /proc/sysrq-trigger", turn("/proc/sysrq-trigger", b"h"), effect=lambda arena, a, r: r["errno"] is None, twin=write("{wd}/f"), errnos=ROFS,
        events=[ev("open_write", W, path="/proc/sysrq-trigger")], lacking=(errno.ENOENT,))
 attack("F-40", "a directory in bpffs", lambda a: os.mkdir("/sys/fs/bpf/" + a.slug), effect=lambda arena, a, r: os.path.exists("/sys/fs/bpf/" + a.slug),

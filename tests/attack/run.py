@@ -155,7 +155,9 @@ class Executor:
             elif call["call"] == "move":
                 self.arena.write(f"{call['path']}/cgroup.procs", str(call["pid"]))
             elif call["call"] == "umount":
-                answer = self.arena.umount_from(call["path"], call["target"])
+                answer = self.arena.enter_and(call["path"], lambda: self.arena.umount(call["target"]))
+            elif call["call"] == "write-entering":
+                answer = self.arena.enter_and(call["path"], lambda: self.arena.write_to(call["target"]))
             elif call["call"] == "run":
                 answer = self.arena.run_in(call["path"], call["command"])
             elif call["call"] == "rename":
