@@ -12,8 +12,12 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 
@@ -89,7 +93,7 @@ static void test_syn(void **state)
 
 static void test_window(void **state)
 {
-	struct identity_window w = { 0 };
+	static struct identity_window w;
 
 	(void)state;
 	assert_true(identity_window_take(&w, 100));
@@ -107,11 +111,86 @@ static void test_window(void **state)
 	memset(&w, 0, sizeof(w));
 	assert_true(identity_window_take(&w, UINT32_MAX - 1)); /* wraps */
 	assert_true(identity_window_take(&w, 2));
-	assert_true(identity_window_take(&w, UINT32_MAX));
+	assert_false(identity_window_take(&w, UINT32_MAX)); /* the one that is given up */
 	assert_false(identity_window_take(&w, 2));
-	assert_false(identity_window_take(&w, UINT32_MAX));
 	assert_true(identity_window_take(&w, 0));
+	assert_false(identity_window_take(&w, 0));
+	assert_false(identity_window_take(&w, UINT32_MAX - 1));
 	assert_false(identity_window_take(&w, 2 - IDENTITY_WINDOW));
+}
+
+/* What an owner closes that takes a fence over: numbers that an earlier one gave out. */
+static void test_window_close(void **state)
+{
+	static const uint32_t nexts[] = { 0,
+					  1,
+					  2,
+					  IDENTITY_WINDOW - 1,
+					  IDENTITY_WINDOW,
+					  IDENTITY_WINDOW + 1,
+					  3 * IDENTITY_WINDOW + 7,
+					  UINT32_MAX - 1 };
+	static struct identity_window w;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(nexts); i++) {
+		uint32_t next = nexts[i];
+
+		memset(&w, 0, sizeof(w));
+		identity_window_close(&w, next);
+		for (uint32_t back = 1; back <= 2 * IDENTITY_WINDOW && back <= next; back++)
+			assert_false(identity_window_take(&w, next - back));
+		assert_true(identity_window_take(&w, next));
+		assert_true(identity_window_take(&w, next + 5000)); /* in any order */
+		assert_true(identity_window_take(&w, next + 4999));
+		assert_false(identity_window_take(&w, next));
+	}
+}
+
+/* Who takes a number when many gateways try at the same time: one each. */
+#define RACERS 4
+#define RACE_NUMBERS 20000
+
+struct race {
+	int fd;
+	atomic_uint *taken;
+};
+
+static void *race_run(void *context)
+{
+	const struct race *race = context;
+	struct identity_window *w =
+		mmap(NULL, sizeof(*w), PROT_READ | PROT_WRITE, MAP_SHARED, race->fd, 0);
+
+	for (uint32_t n = 0; w != MAP_FAILED && n < RACE_NUMBERS; n++)
+		if (identity_window_take(w, n))
+			atomic_fetch_add(&race->taken[n], 1);
+	return w == MAP_FAILED || munmap(w, sizeof(*w)) ? context : NULL;
+}
+
+static void test_window_shared(void **state)
+{
+	static atomic_uint taken[RACE_NUMBERS];
+	struct race race = { memfd_create("window", 0), taken };
+	pthread_t threads[RACERS];
+	unsigned int all = 0;
+
+	(void)state;
+	assert_int_equal(ftruncate(race.fd, sizeof(struct identity_window)), 0);
+	for (size_t i = 0; i < RACERS; i++)
+		assert_int_equal(pthread_create(&threads[i], NULL, race_run, &race), 0);
+	for (size_t i = 0; i < RACERS; i++) {
+		void *failed;
+
+		pthread_join(threads[i], &failed);
+		assert_null(failed);
+	}
+	for (size_t n = 0; n < RACE_NUMBERS; n++) {
+		assert_true(taken[n] <= 1);
+		all += taken[n];
+	}
+	assert_true(all >= RACE_NUMBERS - IDENTITY_WINDOW && taken[RACE_NUMBERS - 1] == 1);
+	close(race.fd);
 }
 
 static char dir[64];
@@ -159,7 +238,7 @@ static void test_life(void **state)
 	strcpy(identity.scopes[0], "refund:create");
 	assert_int_equal(identity_open(dir, &source, &error), 0);
 	assert_int_equal(identity_find(source, 42, &got), -ENOENT);
-	assert_int_equal(identity_publish(dir, &identity, 3, &k, -1, &owner, &error), 0);
+	assert_int_equal(identity_publish(dir, &identity, 3, &k, 0, -1, &owner, &error), 0);
 	pfd = (struct pollfd){ .fd = identity_fd(source), .events = POLLIN };
 	assert_int_equal(poll(&pfd, 1, 1000), 1); /* the directory changed */
 	identity_poll(source, on_ended, NULL);
@@ -178,10 +257,31 @@ static void test_life(void **state)
 	identity_close(source);
 }
 
-/* Says m as an owner would; is it believed? What is not believed is hung up on. */
-static bool believed(const struct identity_message *m)
+/* Memory for numbers, as an owner would make it. */
+static int window_fd(off_t size, int seals)
+{
+	int fd = memfd_create("window", MFD_ALLOW_SEALING);
+
+	assert_int_equal(ftruncate(fd, size), 0);
+	assert_int_equal(fcntl(fd, F_ADD_SEALS, seals), 0);
+	return fd;
+}
+
+/*
+ * Says m as an owner would, with a descriptor beside it (taken over; -1: none); is it believed? What is not believed is
+ * hung up on.
+ */
+static bool believed(const struct identity_message *m, int beside)
 {
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	union {
+		char space[CMSG_SPACE(sizeof(int))];
+		struct cmsghdr align;
+	} control = { .align = { .cmsg_len = CMSG_LEN(sizeof(int)),
+				 .cmsg_level = SOL_SOCKET,
+				 .cmsg_type = SCM_RIGHTS } };
+	struct iovec iov = { (void *)m, sizeof(*m) };
+	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
 	struct identity_source *source;
 	struct identity got;
 	struct error error = { "" };
@@ -194,7 +294,14 @@ static bool believed(const struct identity_message *m)
 	assert_int_equal(listen(fd, 4), 0);
 	assert_int_equal(identity_open(dir, &source, &error), 0);
 	peer = accept(fd, NULL, NULL);
-	assert_int_equal(send(peer, m, sizeof(*m), 0), sizeof(*m));
+	memcpy(CMSG_DATA(&control.align), &beside, sizeof(beside));
+	if (beside >= 0) {
+		msg.msg_control = &control;
+		msg.msg_controllen = sizeof(control);
+	}
+	assert_int_equal(sendmsg(peer, &msg, 0), sizeof(*m));
+	if (beside >= 0)
+		close(beside);
 	found = !identity_find(source, 9, &got);
 	if (!found)
 		assert_int_equal(recv(peer, &c, 1, MSG_DONTWAIT), 0);
@@ -216,28 +323,35 @@ static void test_foreign_owner(void **state)
 	};
 	struct identity_message m = good;
 
+	const off_t size = sizeof(struct identity_window);
+
 	(void)state;
-	assert_true(believed(&m));
+	assert_true(believed(&m, window_fd(size, F_SEAL_SHRINK)));
+	/* Without memory for its numbers, or with some that could be taken away, a mark would count again. */
+	assert_false(believed(&m, -1));
+	assert_false(believed(&m, window_fd(size, 0)));
+	assert_false(believed(&m, window_fd(size - 1, F_SEAL_SHRINK)));
+	assert_false(believed(&m, open("/dev/null", O_RDWR)));
 	m.version++;
-	assert_false(believed(&m));
+	assert_false(believed(&m, window_fd(size, F_SEAL_SHRINK)));
 	m = good;
 	m.magic++;
-	assert_false(believed(&m));
+	assert_false(believed(&m, window_fd(size, F_SEAL_SHRINK)));
 	m = good;
 	m.size_low++;
-	assert_false(believed(&m));
+	assert_false(believed(&m, window_fd(size, F_SEAL_SHRINK)));
 	m = good;
 	m.slot = CORDON_FENCES_MAX;
-	assert_false(believed(&m));
+	assert_false(believed(&m, window_fd(size, F_SEAL_SHRINK)));
 	m = good;
 	m.identity.n_scopes = IDENTITY_SCOPES_MAX + 1;
-	assert_false(believed(&m));
+	assert_false(believed(&m, window_fd(size, F_SEAL_SHRINK)));
 	m = good;
 	memset(m.identity.task, 'x', sizeof(m.identity.task));
-	assert_false(believed(&m));
+	assert_false(believed(&m, window_fd(size, F_SEAL_SHRINK)));
 	m = good;
 	m.identity.fence_id = 0;
-	assert_false(believed(&m));
+	assert_false(believed(&m, window_fd(size, F_SEAL_SHRINK)));
 }
 
 /* A connection of nobody. */
@@ -278,6 +392,8 @@ int main(void)
 		cmocka_unit_test(test_mac),
 		cmocka_unit_test(test_syn),
 		cmocka_unit_test(test_window),
+		cmocka_unit_test(test_window_close),
+		cmocka_unit_test(test_window_shared),
 		cmocka_unit_test_setup_teardown(test_life, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_foreign_owner, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_unknown, setup, teardown),

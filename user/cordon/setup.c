@@ -243,9 +243,11 @@ int setup_publish(const struct setup *setup, const struct enforce_fence *fence,
 		.generation = enforce_fence_policy(fence)->generation,
 		.mode = enforce_fence_policy(fence)->mode,
 	};
-	_cleanup_close_ int peers_fd = enforce_peers_open(error);
+	static int peers_fd = -1; /* until the process ends: the owner borrows it */
 	struct identity_key key;
 
+	if (peers_fd < 0)
+		peers_fd = enforce_peers_open(error);
 	if (peers_fd < 0)
 		return peers_fd;
 	identity_text(identity.tenant, sizeof(identity.tenant), context->tenant);
@@ -259,8 +261,8 @@ int setup_publish(const struct setup *setup, const struct enforce_fence *fence,
 		identity_text(identity.scopes[identity.n_scopes++], sizeof(identity.scopes[0]),
 			      setup->policy->scopes.v[i]);
 	enforce_fence_peer_key(fence, key.k);
-	return identity_publish(NULL, &identity, enforce_fence_slot(fence), &key, peers_fd,
-				ret_owner, error);
+	return identity_publish(NULL, &identity, enforce_fence_slot(fence), &key,
+				enforce_fence_peer_next(fence), peers_fd, ret_owner, error);
 }
 
 void setup_clear(struct setup *setup)

@@ -584,6 +584,8 @@ static void keeper_close(struct keeper *k)
 	}
 	front_hang_up(k);
 	keeper_fences_leave(k);
+	if (k->peers_fd >= 0)
+		close(k->peers_fd);
 	enforce_close(k->enforce);
 	if (k->lock_fd >= 0)
 		close(k->lock_fd);
@@ -613,6 +615,7 @@ int keeper_main(const struct cordond_options *options)
 			     .lock_fd = -1,
 			     .listen_fd = -1,
 			     .events_fd = -1,
+			     .peers_fd = -1,
 			     .signal_fd = -1,
 			     .timer_fd = -1,
 			     .epoll_fd = -1,

@@ -72,6 +72,7 @@ struct keeper {
 	char node[IDENTITY_NODE_MAX + 1];
 	uint64_t started_ns, opened_ms;
 	int lock_fd, listen_fd, events_fd, signal_fd, timer_fd, epoll_fd;
+	int peers_fd; /* the map that owners of identities lend to gateways; -1: not opened yet */
 	struct keeper_source signal_source, timer_source;
 	struct keeper_front front;
 	unsigned int fronts;   /* started so far */

@@ -164,19 +164,20 @@ static void on_gateway(struct keeper *k, struct keeper_source *source)
 
 int kept_publish(struct keeper *k, struct kept *f, struct error *error)
 {
-	_cleanup_close_ int peers_fd = enforce_peers_open(error);
 	struct identity_key key;
 	int err;
 
-	if (peers_fd < 0)
-		return peers_fd;
+	if (k->peers_fd < 0)
+		k->peers_fd = enforce_peers_open(error);
+	if (k->peers_fd < 0)
+		return k->peers_fd;
 	f->how.identity.fence_id = f->id;
 	f->how.identity.generation = enforce_fence_policy(f->fence)->generation;
 	f->how.identity.mode = enforce_fence_policy(f->fence)->mode;
 	snprintf(f->how.identity.node, sizeof(f->how.identity.node), "%s", k->node);
 	enforce_fence_peer_key(f->fence, key.k);
-	err = identity_publish(NULL, &f->how.identity, enforce_fence_slot(f->fence), &key, peers_fd,
-			       &f->identity, error);
+	err = identity_publish(NULL, &f->how.identity, enforce_fence_slot(f->fence), &key,
+			       enforce_fence_peer_next(f->fence), k->peers_fd, &f->identity, error);
 	if (!err) {
 		f->source.ready = on_gateway;
 		err = keeper_watch(k, identity_owner_fd(f->identity), &f->source);

@@ -159,11 +159,12 @@ int enforce_fence_selftest(struct enforce_fence *fence, unsigned int *ret_probes
 
 /*
  * What the gateway knows the connections of a fence by (user/identity): the slot and the key of the marks in its SYNs,
- * made anew for every fence, and the map that holds the fence of accepted unix sockets, as a descriptor that can only
+ * made anew for every fence, the number that the next mark will have, and the map that holds the fence of accepted unix sockets, as a descriptor that can only
  * read, or -errno; the caller's.
  */
 uint32_t enforce_fence_slot(const struct enforce_fence *fence);
 void enforce_fence_peer_key(const struct enforce_fence *fence, uint64_t ret_key[2]);
+uint32_t enforce_fence_peer_next(const struct enforce_fence *fence);
 int enforce_peers_open(struct error *error);
 
 /* The counters of all slots, as a descriptor by which they can only be looked up, or -errno; the caller's. */

@@ -38,6 +38,14 @@ void enforce_fence_peer_key(const struct enforce_fence *fence, uint64_t ret_key[
 	ret_key[1] = fence->peer.key[1];
 }
 
+uint32_t enforce_fence_peer_next(const struct enforce_fence *fence)
+{
+	struct cordon_peer peer = fence->peer;
+
+	bpf_map_lookup_elem(fence->enforce->map[ENFORCE_MAP_peer_keys], &fence->slot, &peer);
+	return peer.count;
+}
+
 /* A pinned map for who may only read it. */
 static int open_to_read(const char *path, struct error *error)
 {

@@ -10,7 +10,8 @@
  * TCP: a BPF program puts an option into the SYN of each connection that a fence makes to its gateway: the fence's
  * slot, a number that counts up, and a MAC over both and the initial sequence number, under a key that only the
  * kernel, the fence's owner and the gateway hold. A process can neither write TCP options nor read its own SYN, so the
- * mark cannot be made, copied or kept; it belongs to the one connection. Addresses are no part of it: NAT by the kernel
+ * mark cannot be made, copied or kept; it belongs to the one connection, and its number counts once, at whichever gateway
+ * of the node. Addresses are no part of it: NAT by the kernel
  * leaves it alone, whatever opens a connection of its own (a proxy, docker-proxy, slirp4netns) does not carry it.
  * Unix: a BPF program notes the fence in storage of the very socket that accept(2) returns.
  *
@@ -114,11 +115,12 @@ struct identity_owner;
 
 /*
  * Publishes the identity of a fence in dir (NULL: IDENTITY_DIR). slot and key are those that the kernel side marks
- * with; peers_fd is a descriptor of the map cordon_peers that can only read (-1: unix callers stay unknown), borrowed.
- * Returns 0 or -errno with the cause.
+ * with, next the number of its next mark: those before count as used. peers_fd is a descriptor of the map cordon_peers
+ * that can only read (-1: unix callers stay unknown), borrowed until identity_withdraw(). Returns 0 or -errno with the
+ * cause.
  */
 int identity_publish(const char *dir, const struct identity *identity, uint32_t slot,
-		     const struct identity_key *key, int peers_fd,
+		     const struct identity_key *key, uint32_t next, int peers_fd,
 		     struct identity_owner **ret_owner, struct error *error);
 
 /* Readable when a gateway has come; then identity_serve() answers all that wait. Never blocks. */

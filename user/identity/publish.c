@@ -10,6 +10,7 @@
 #include <grp.h>
 #include <poll.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -21,7 +22,8 @@ enum { GATEWAYS_MAX = 64, BACKLOG = 64 };
 struct identity_owner {
 	struct identity_message message;
 	int fd;	      /* listens */
-	int peers_fd; /* -1: none */
+	int peers_fd; /* borrowed; -1: none */
+	int window_fd;
 	struct sockaddr_un address;
 	int gateways[GATEWAYS_MAX]; /* connected; kept open for as long as the fence lives */
 	size_t n_gateways;
@@ -119,8 +121,26 @@ static int owner_listen(struct identity_owner *owner, const char *dir, struct er
 	return 0;
 }
 
+/* The memory that all gateways share; sealed, since one that made it smaller would end the others. */
+static int window_make(struct identity_owner *owner, uint32_t next, struct error *error)
+{
+	struct identity_window *window;
+
+	owner->window_fd = memfd_create("cordon-marks", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	if (owner->window_fd < 0 || ftruncate(owner->window_fd, sizeof(*window)) ||
+	    fcntl(owner->window_fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL))
+		return error_set(error, errno, "cannot make memory for marks: %s", strerror(errno));
+	window = mmap(NULL, sizeof(*window), PROT_READ | PROT_WRITE, MAP_SHARED, owner->window_fd,
+		      0);
+	if (window == MAP_FAILED)
+		return error_set(error, errno, "cannot map memory for marks: %s", strerror(errno));
+	identity_window_close(window, next);
+	munmap(window, sizeof(*window));
+	return 0;
+}
+
 int identity_publish(const char *dir, const struct identity *identity, uint32_t slot,
-		     const struct identity_key *key, int peers_fd,
+		     const struct identity_key *key, uint32_t next, int peers_fd,
 		     struct identity_owner **ret_owner, struct error *error)
 {
 	struct identity_owner *owner = calloc(1, sizeof(*owner));
@@ -128,7 +148,8 @@ int identity_publish(const char *dir, const struct identity *identity, uint32_t 
 
 	if (!owner)
 		return error_set(error, ENOMEM, "out of memory");
-	owner->fd = owner->peers_fd = -1;
+	owner->fd = owner->window_fd = -1;
+	owner->peers_fd = peers_fd;
 	owner->message = (struct identity_message){
 		.magic = IDENTITY_MAGIC,
 		.version = IDENTITY_VERSION,
@@ -139,15 +160,12 @@ int identity_publish(const char *dir, const struct identity *identity, uint32_t 
 	};
 	if (!dir)
 		dir = IDENTITY_DIR;
-	err = dir_make(dir, error);
+	err = window_make(owner, next, error);
+	if (!err)
+		err = dir_make(dir, error);
 	if (!err) {
 		dir_sweep(dir);
 		err = owner_listen(owner, dir, error);
-	}
-	if (!err && peers_fd >= 0) {
-		owner->peers_fd = fcntl(peers_fd, F_DUPFD_CLOEXEC, 3);
-		if (owner->peers_fd < 0)
-			err = error_set(error, errno, "dup: %s", strerror(errno));
 	}
 	if (err) {
 		identity_withdraw(owner);
@@ -164,24 +182,23 @@ int identity_owner_fd(const struct identity_owner *owner)
 
 static bool message_send(struct identity_owner *owner, int fd)
 {
+	const int fds[IDENTITY_FDS] = { owner->window_fd, owner->peers_fd };
+	const size_t n = owner->peers_fd >= 0 ? IDENTITY_FDS : 1;
 	struct iovec iov = { &owner->message, sizeof(owner->message) };
 	union {
-		char space[CMSG_SPACE(sizeof(int))];
+		char space[CMSG_SPACE(sizeof(fds))];
 		struct cmsghdr align;
 	} control = { 0 };
-	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
+	struct msghdr msg = { .msg_iov = &iov,
+			      .msg_iovlen = 1,
+			      .msg_control = &control,
+			      .msg_controllen = CMSG_SPACE(n * sizeof(int)) };
+	struct cmsghdr *cmsg = CMSG_FIRSTHDR(&msg);
 
-	if (owner->peers_fd >= 0) {
-		struct cmsghdr *cmsg;
-
-		msg.msg_control = &control;
-		msg.msg_controllen = sizeof(control);
-		cmsg = CMSG_FIRSTHDR(&msg);
-		cmsg->cmsg_level = SOL_SOCKET;
-		cmsg->cmsg_type = SCM_RIGHTS;
-		cmsg->cmsg_len = CMSG_LEN(sizeof(int));
-		memcpy(CMSG_DATA(cmsg), &owner->peers_fd, sizeof(int));
-	}
+	cmsg->cmsg_level = SOL_SOCKET;
+	cmsg->cmsg_type = SCM_RIGHTS;
+	cmsg->cmsg_len = CMSG_LEN(n * sizeof(int));
+	memcpy(CMSG_DATA(cmsg), fds, n * sizeof(int));
 	return sendmsg(fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT) == sizeof(owner->message);
 }
 
@@ -226,8 +243,8 @@ void identity_withdraw(struct identity_owner *owner)
 	}
 	for (size_t i = 0; i < owner->n_gateways; i++)
 		close(owner->gateways[i]);
-	if (owner->peers_fd >= 0)
-		close(owner->peers_fd);
+	if (owner->window_fd >= 0)
+		close(owner->window_fd);
 	explicit_bzero(owner, sizeof(*owner));
 	free(owner);
 }

@@ -6,6 +6,7 @@
  */
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/bpf.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -15,6 +16,7 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/inotify.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -32,7 +34,7 @@ struct entry {
 	bool ready;   /* the message came */
 	char name[64];
 	struct identity_message message;
-	struct identity_window window;
+	struct identity_window *window; /* shared with other gateways; NULL: not ready */
 };
 
 struct identity_source {
@@ -76,6 +78,8 @@ static void entry_drop(struct identity_source *s, struct entry *e)
 	close(e->fd);
 	if (e->peers_fd >= 0)
 		close(e->peers_fd);
+	if (e->window)
+		munmap(e->window, sizeof(*e->window));
 	explicit_bzero(e, sizeof(*e));
 	e->fd = e->peers_fd = -1;
 }
@@ -138,11 +142,13 @@ static void entry_connect(struct identity_source *s, const char *name)
 	epoll_add(s, fd, free_entry - s->entries);
 }
 
-/* The descriptor beside a message, or -1. Others are closed. */
-static int message_fd(struct msghdr *msg)
+/* The descriptors beside a message; -1 where there is none. Others are closed. */
+static void message_fds(struct msghdr *msg, int ret_fds[IDENTITY_FDS])
 {
-	int ret = -1;
+	size_t found = 0;
 
+	for (size_t i = 0; i < IDENTITY_FDS; i++)
+		ret_fds[i] = -1;
 	for (struct cmsghdr *c = CMSG_FIRSTHDR(msg); c; c = CMSG_NXTHDR(msg, c)) {
 		size_t n =
 			c->cmsg_len > CMSG_LEN(0) ? (c->cmsg_len - CMSG_LEN(0)) / sizeof(int) : 0;
@@ -153,13 +159,33 @@ static int message_fd(struct msghdr *msg)
 			int fd;
 
 			memcpy(&fd, CMSG_DATA(c) + i * sizeof(int), sizeof(fd));
-			if (ret < 0)
-				ret = fd;
+			if (found < IDENTITY_FDS)
+				ret_fds[found++] = fd;
 			else
 				close(fd);
 		}
 	}
-	return ret;
+}
+
+/* Maps what fd refers to, if it is memory of that size which nobody can make smaller; NULL: it is not. */
+static struct identity_window *window_map(int fd)
+{
+	struct identity_window *window;
+	struct stat st;
+	int seals = fd < 0 ? -1 : fcntl(fd, F_GET_SEALS);
+
+	if (seals < 0 || !(seals & F_SEAL_SHRINK) || fstat(fd, &st) ||
+	    st.st_size != sizeof(*window))
+		return NULL;
+	window = mmap(NULL, sizeof(*window), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	return window == MAP_FAILED ? NULL : window;
+}
+
+static bool message_is_sound(const struct identity_message *m, size_t n)
+{
+	return n == sizeof(*m) && m->magic == IDENTITY_MAGIC && m->version == IDENTITY_VERSION &&
+	       m->size_low == (uint16_t)sizeof(m->identity) && m->slot < CORDON_FENCES_MAX &&
+	       identity_is_sound(&m->identity);
 }
 
 /* Reads what the owner says, if it does. Drops the entry when it hung up or is not of our build. */
@@ -168,7 +194,7 @@ static void entry_read(struct identity_source *s, struct entry *e)
 	struct identity_message m;
 	struct iovec iov = { &m, sizeof(m) };
 	union {
-		char space[CMSG_SPACE(sizeof(int))];
+		char space[CMSG_SPACE(IDENTITY_FDS * sizeof(int))];
 		struct cmsghdr align;
 	} control;
 	struct msghdr msg = {
@@ -178,22 +204,24 @@ static void entry_read(struct identity_source *s, struct entry *e)
 		.msg_controllen = sizeof(control),
 	};
 	ssize_t n = recvmsg(e->fd, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+	int fds[IDENTITY_FDS];
 
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
 	if (n > 0) {
-		int fd = message_fd(&msg);
-
-		if (n == sizeof(m) && !(msg.msg_flags & MSG_TRUNC) && m.magic == IDENTITY_MAGIC &&
-		    m.version == IDENTITY_VERSION && m.size_low == (uint16_t)sizeof(m.identity) &&
-		    m.slot < CORDON_FENCES_MAX && identity_is_sound(&m.identity) && !e->ready) {
+		message_fds(&msg, fds);
+		if (!(msg.msg_flags & MSG_TRUNC) && message_is_sound(&m, (size_t)n) && !e->ready)
+			e->window = window_map(fds[0]);
+		if (fds[0] >= 0)
+			close(fds[0]);
+		if (e->window && !e->ready) {
 			e->message = m;
-			e->peers_fd = fd;
+			e->peers_fd = fds[1];
 			e->ready = true;
 			return;
 		}
-		if (fd >= 0)
-			close(fd);
+		if (fds[1] >= 0)
+			close(fds[1]);
 	}
 	entry_drop(s, e);
 }
@@ -310,7 +338,7 @@ static struct entry *entry_of_syn(struct identity_source *s, const struct identi
 		key[1] = e->message.key.k[1];
 		cordon_peer_fill(&want, key, syn->slot, syn->count, syn->isn);
 		if (tags_equal(&want, &syn->option) && entry_alive(s, e))
-			return identity_window_take(&e->window, syn->count) ? e : NULL;
+			return identity_window_take(e->window, syn->count) ? e : NULL;
 	}
 	return NULL;
 }

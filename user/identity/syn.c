@@ -4,6 +4,7 @@
  * what is not understood is no mark.
  */
 #include <errno.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #include "identity/wire.h"
@@ -96,30 +97,23 @@ int identity_parse_syn(const void *headers, size_t size, struct identity_syn *re
 
 bool identity_window_take(struct identity_window *window, uint32_t count)
 {
-	uint32_t ahead = count - window->highest;
-	uint64_t bit = 1ULL << (count % 64);
-	uint64_t *word = &window->seen[count % IDENTITY_WINDOW / 64];
+	_Atomic uint32_t *place = &window->seen[count % IDENTITY_WINDOW];
+	uint32_t seen = atomic_load(place);
 
-	if (!window->begun) {
-		window->begun = true;
-		window->highest = count;
-		*word |= bit;
-		return true;
-	}
-	if (ahead && ahead < 1U << 31) {
-		if (ahead >= IDENTITY_WINDOW)
-			memset(window->seen, 0, sizeof(window->seen));
-		else
-			for (uint32_t i = window->highest + 1; i != count + 1; i++)
-				window->seen[i % IDENTITY_WINDOW / 64] &= ~(1ULL << (i % 64));
-		window->highest = count;
-		*word |= bit;
-		return true;
-	}
-	if (window->highest - count >= IDENTITY_WINDOW || *word & bit)
+	/* The last number of all has no value of its own: one mark in four billion is none. */
+	if (count == UINT32_MAX)
 		return false;
-	*word |= bit;
+	do
+		if (seen && (int32_t)(count + 1 - seen) <= 0)
+			return false;
+	while (!atomic_compare_exchange_weak(place, &seen, count + 1));
 	return true;
+}
+
+void identity_window_close(struct identity_window *window, uint32_t next)
+{
+	for (uint32_t back = 1; back <= IDENTITY_WINDOW && back <= next; back++)
+		atomic_store(&window->seen[(next - back) % IDENTITY_WINDOW], next - back + 1);
 }
 
 static bool text_ends(const char *text, size_t size)

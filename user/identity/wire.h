@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Between a fence's owner and a gateway on one host: one message on a SOCK_SEQPACKET socket, with a descriptor of the
- * map cordon_peers beside it. Both are of one build or refuse each other. Inside user/identity only.
+ * Between a fence's owner and a gateway on one host: one message on a SOCK_SEQPACKET socket, with the descriptors of the
+ * numbers that were seen (struct identity_window) and of the map cordon_peers, if there is one, beside it. Both are of
+ * one build or refuse each other. Inside user/identity only.
  */
 #ifndef CORDON_IDENTITY_WIRE_H
 #define CORDON_IDENTITY_WIRE_H
@@ -10,8 +11,10 @@
 #include "identity/identity.h"
 
 #define IDENTITY_MAGIC 0x4e445243U /* "CRDN" */
-#define IDENTITY_VERSION 1
+#define IDENTITY_VERSION 2
 #define IDENTITY_SUFFIX ".sock"
+#define IDENTITY_FDS \
+	2 /* beside a message, in this order: the numbers, the map; the latter may be missing */
 
 struct identity_message {
 	uint32_t magic;
@@ -37,15 +40,17 @@ struct identity_syn {
 int identity_parse_syn(const void *headers, size_t size, struct identity_syn *ret_syn);
 
 /*
- * Numbers that were seen, so that none counts twice: a window over a counter that wraps. What is older than the window
- * counts as seen.
+ * Numbers that were seen, so that none counts twice, at whichever gateway and whenever that was started: memory that the
+ * fence's owner makes and all gateways of the node share. Each number has one place; taking it is one atomic exchange, so
+ * a gateway that is killed in the middle holds up nobody. A place remembers the latest number that it had, and what is not
+ * later counts as seen. Who may write here has the fence's key as well, and could make marks of its own.
  */
 #define IDENTITY_WINDOW 4096
 struct identity_window {
-	bool begun;
-	uint32_t highest;
-	uint64_t seen[IDENTITY_WINDOW / 64];
+	_Atomic uint32_t seen[IDENTITY_WINDOW]; /* a number and 1; 0: none yet */
 };
 bool identity_window_take(struct identity_window *window, uint32_t count);
+/* All numbers before next count as seen. */
+void identity_window_close(struct identity_window *window, uint32_t next);
 
 #endif
