@@ -204,7 +204,7 @@ DEFINE_TELL = "exec(" + repr(TELL) + ", globals())"
 
 def frame(op, rule, verdict, fence=0, number=1):
     """One of user/event/frame.h, without texts; op and the others by their numbers."""
-    return struct.pack("=IHHQQQQQqqqqIIBBBBBBxx17H6x", 0x57474443, 1, 136, 4711, number, fence, 0, 0, 0, -1, -1, -1, 0, 0, op, rule, verdict, 0, 0, 0,
+    return struct.pack("=IHHQQQQQqqqqIIBBBBBBxx17H6x", 0x57474443, 2, 136, 4711, number, fence, 0, 0, 0, -1, -1, -1, 0, 0, op, rule, verdict, 0, 0, 0,
                        *[0] * 17).hex()
 
 

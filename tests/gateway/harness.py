@@ -326,6 +326,7 @@ class Gateway:
     def configure(self, **changes):
         self.settings.update(changes)
         s = self.settings
+        rate = "" if "rate:" in s["limits"] else "rate: 1000000"
         listen = [f'"127.0.0.1:{self.port}"'] + ([self.unix] if self.unix else [])
         with open(self.path, "w") as f:
             f.write("cordon: 1\n"
@@ -335,7 +336,7 @@ class Gateway:
                     f"admin: {self.world.directory}/admin-{self.number}.sock\n"
                     f"events: {self.events}\n"
                     f"tools: [{', '.join(self.world.tools[t] for t in s['tools'])}]\n"
-                    + (f"limits: {{{s['limits']}}}\n" if s["limits"] else "") + s["config"])
+                    + f"limits: {{{', '.join(filter(None, [rate, s['limits']]))}}}\n" + s["config"])
 
     def start(self, wait=True):
         mark = os.path.getsize(self.log_path) if os.path.exists(self.log_path) else 0
@@ -389,6 +390,10 @@ class Gateway:
     def get(self, where, path, headers=()):
         with self.connect(where) as c:
             return c.get(path, headers)
+
+    def event_list(self):
+        with open(self.events) as f:
+            return [json.loads(line) for line in f]
 
     def wait_known(self, where):
         """Until the provider of identities has read of a fence."""

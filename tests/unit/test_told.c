@@ -111,7 +111,7 @@ static void test_frame_long(void **state)
 /* What a gateway may not say: each a change of a good frame. */
 #define CHANGES(X)                           \
 	X(magic, 1)                          \
-	X(version, 2)                        \
+	X(version, 1)                        \
 	X(size, 8)                           \
 	X(number, 0)                         \
 	X(instance, 0)                       \
@@ -177,6 +177,12 @@ static void test_frame_refused(void **state)
 	assert_int_equal(event_frame_decode(frame, size, &context, &got, &event), -EBADMSG);
 	head->destructive = 0;
 	assert_int_equal(event_frame_decode(frame, size, &context, &got, &event), 0);
+	/* One for many are refused calls, nothing else. */
+	head->count = 123;
+	assert_int_equal(event_frame_decode(frame, size, &context, &got, &event), 0);
+	assert_int_equal(event.raw.count, 123);
+	head->op = CORDON_OP_APPROVAL;
+	assert_int_equal(event_frame_decode(frame, size, &context, &got, &event), -EBADMSG);
 	/* A NUL in a text, and none at its end. */
 	size = frame_make(42, 1, &gateway);
 	frame[sizeof(*head)] = '\0';

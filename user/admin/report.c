@@ -58,6 +58,7 @@ enum cordon_rule report_rule(enum ledger_code code)
 		return CORDON_RULE_GW_AMOUNT;
 	case LEDGER_QUOTA_SINGLE:
 	case LEDGER_QUOTA_DAILY:
+	case LEDGER_RATE_LIMITED:
 		return CORDON_RULE_GW_QUOTA;
 	case LEDGER_PENDING_APPROVAL:
 	case LEDGER_APPROVAL_DENIED:
@@ -158,6 +159,7 @@ int report_write(struct report *report, const struct report_row *row)
 	event_make(&event, row->op, NULL, NULL, ++report->seq, NULL);
 	event.raw.rule = (__u8)rule;
 	event.raw.verdict = rule == CORDON_RULE_GW_OK ? CORDON_VERDICT_ALLOW : CORDON_VERDICT_DENY;
+	event.raw.count = row->count;
 	event.raw.fence_id = row->caller ? row->caller->fence_id : row->fence_id;
 	if (row->caller) {
 		event.raw.generation = (__u32)row->caller->generation;

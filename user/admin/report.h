@@ -26,6 +26,7 @@ struct report_row {
 	const char *tenant, *subject, *task;
 	/* More than the code's name, or NULL: written after it and a colon. */
 	const char *reason;
+	unsigned int count; /* how many calls it stands for; 0: the one that it is about */
 	struct event_gateway gateway; /* all but reason, status, record and record_hash */
 	uint64_t record_seq;	      /* of the ledger; 0: none */
 	const uint8_t *record_hash;   /* LEDGER_HASH_SIZE bytes, or NULL */

@@ -104,12 +104,16 @@ static bool numbers_are_sound(const struct event_frame *f)
 	       f->upstream_status <= 999 && f->latency_us >= -1;
 }
 
-/* A decision, whose rule and verdict agree. What was done is destructive, never what was refused. */
+/*
+ * A decision, whose rule and verdict agree. What was done is destructive, never what was refused. One event for many are
+ * calls that were refused, never what was done.
+ */
 static bool decision_is_sound(const struct event_frame *f)
 {
 	bool allowed = f->rule == CORDON_RULE_GW_OK;
 
-	return op_is_decision(f->op) && rule_is_gateways(f->rule) && !f->count &&
+	return op_is_decision(f->op) && rule_is_gateways(f->rule) &&
+	       (!f->count || (f->op == CORDON_OP_CALL && !allowed)) &&
 	       f->verdict == (allowed ? CORDON_VERDICT_ALLOW : CORDON_VERDICT_DENY) &&
 	       (!f->destructive || allowed);
 }

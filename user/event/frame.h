@@ -11,7 +11,7 @@
 
 #define EVENT_FRAME_SOCKET "/run/cordon/gateway-events.sock" /* where cordond takes them */
 #define EVENT_FRAME_MAGIC 0x57474443U			     /* "CDGW" */
-#define EVENT_FRAME_VERSION 1
+#define EVENT_FRAME_VERSION 2
 
 /* X(struct, member) - the texts of a frame, in their order: each ends in NUL, its length 0 stands for NULL. */
 #define EVENT_FRAME_TEXTS(X)   \
@@ -51,7 +51,8 @@ struct event_frame {
 	uint64_t record;
 	int64_t amount, status, upstream_status, latency_us;
 	uint32_t generation;
-	uint32_t count; /* of a gap: how many events the gateway could not keep; else 0 */
+	/* Of a gap: how many events the gateway could not keep. Of refused calls: for how many it stands; 0: the one. */
+	uint32_t count;
 	uint8_t op, rule, verdict, mode;
 	uint8_t has_amount, destructive;
 	uint8_t pad[2];

@@ -15,8 +15,7 @@
 #include "gateway/listen.h"
 
 #define ACCEPT_BATCH 64
-#define CALLERS 256 /* remembered, so that the connections of a fence share one */
-#define SHARE 4	    /* one caller may hold a quarter of all connections */
+#define SHARE 4 /* one caller may hold a quarter of all connections */
 #define PAUSE_MS 100
 
 struct listener {
@@ -39,40 +38,15 @@ struct acceptor {
 	size_t n_listeners;
 	atomic_bool ends;
 	size_t turn; /* the worker that is next */
-	struct caller *callers[CALLERS];
 };
 
 /* --- who -------------------------------------------------------------------------------------- */
 
-/* The caller of an identity, shared with its other connections. NULL when memory ends. */
-static struct caller *caller_share(struct acceptor *acceptor, const struct identity *id)
-{
-	struct caller **place = &acceptor->callers[id->fence_id % CALLERS];
-	struct caller *caller = *place;
-
-	/* What is said of a fence changes with its policy's generation only. */
-	if (caller && caller->id.fence_id == id->fence_id &&
-	    caller->id.generation == id->generation)
-		return caller_ref(caller);
-	caller = calloc(1, sizeof(*caller));
-	if (!caller)
-		return NULL;
-	caller->refs = 2;
-	caller->id = *id;
-	caller_unref(*place);
-	*place = caller;
-	return caller;
-}
-
 static void on_fence_ended(void *context, uint64_t fence)
 {
 	struct acceptor *acceptor = context;
-	struct caller **place = &acceptor->callers[fence % CALLERS];
 
-	if (*place && (*place)->id.fence_id == fence) {
-		caller_unref(*place);
-		*place = NULL;
-	}
+	callers_fence_ended(acceptor->server->callers, fence);
 	tokens_fence_ended(acceptor->server->gateway->tokens, fence);
 	for (size_t i = 0; i < acceptor->server->n_workers; i++)
 		worker_fence_ended(&acceptor->server->workers[i], fence);
@@ -105,13 +79,13 @@ static void take(struct acceptor *acceptor, int fd, const struct gwconf *conf)
 	}
 	memset(&id, 0, sizeof(id));
 	if (identity_of_connection(server->gateway->identity, fd, &id) == 0) {
-		caller = caller_share(acceptor, &id);
+		caller = callers_find(server->callers, &id);
 		if (!caller) {
 			close(fd);
 			return;
 		}
 	}
-	if (atomic_load(caller ? &caller->connections : &server->unknown) >= share) {
+	if (atomic_load(&(caller ? caller->share : &server->unknown)->connections) >= share) {
 		atomic_fetch_add(&server->refused, 1);
 		caller_unref(caller);
 		close(fd);
@@ -333,8 +307,6 @@ void acceptor_close(struct acceptor *acceptor)
 			event_del(&acceptor->listeners[i]->event);
 		listener_free(acceptor->listeners[i]);
 	}
-	for (size_t i = 0; i < CALLERS; i++)
-		caller_unref(acceptor->callers[i]);
 	if (acceptor->base) {
 		event_del(&acceptor->identity);
 		event_del(&acceptor->wake);

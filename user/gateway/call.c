@@ -328,7 +328,10 @@ void conn_refuse(struct conn *conn, enum ledger_code code, const char *reason)
 	char body[256];
 	int n = answer_refusal(body, sizeof(body), code, reason);
 
-	conn_answer(conn, ledger_code_info(code)->http_status, body, (size_t)n);
+	if (code == LEDGER_RATE_LIMITED)
+		conn_answer_later(conn, ledger_code_info(code)->http_status, body, (size_t)n);
+	else
+		conn_answer(conn, ledger_code_info(code)->http_status, body, (size_t)n);
 }
 
 static int print_answer(char *buffer, size_t size, const struct call *call)

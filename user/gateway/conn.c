@@ -18,6 +18,11 @@ static void conn_continue(struct conn *conn);
 
 /* --- making and ending ------------------------------------------------------------------------ */
 
+static struct share *conn_share(struct server *server, const struct caller *caller)
+{
+	return caller ? caller->share : &server->unknown;
+}
+
 struct conn *conn_new(struct server *server, int fd, struct caller *caller)
 {
 	struct conn *conn = calloc(1, sizeof(*conn));
@@ -30,17 +35,14 @@ struct conn *conn_new(struct server *server, int fd, struct caller *caller)
 	conn->fd = fd;
 	conn->caller = caller;
 	atomic_fetch_add(&server->open, 1);
-	atomic_fetch_add(caller ? &caller->connections : &server->unknown, 1);
+	atomic_fetch_add(&conn_share(server, caller)->connections, 1);
 	return conn;
 }
 
 void conn_drop(struct server *server, struct conn *conn)
 {
 	atomic_fetch_sub(&server->open, 1);
-	if (conn->caller)
-		atomic_fetch_sub(&conn->caller->connections, 1);
-	else
-		atomic_fetch_sub(&server->unknown, 1);
+	atomic_fetch_sub(&conn_share(server, conn->caller)->connections, 1);
 	caller_unref(conn->caller);
 	close(conn->fd);
 	free(conn->in);
@@ -232,6 +234,8 @@ static void on_writable(struct conn *conn)
 	conn_continue(conn);
 }
 
+#define RETRY_AFTER "Retry-After: 1\r\n"
+
 /* What some answers say besides. */
 static const char *status_headers(int status)
 {
@@ -242,12 +246,13 @@ static const char *status_headers(int status)
 		return "Allow: GET, POST\r\n";
 	case 409:
 	case 503:
-		return "Retry-After: 1\r\n";
+		return RETRY_AFTER;
 	}
 	return "";
 }
 
-void conn_answer(struct conn *conn, int status, const char *body, size_t body_n)
+static void conn_say(struct conn *conn, int status, const char *headers, const char *body,
+		     size_t body_n)
 {
 	struct worker *worker = conn->worker;
 	char stack[4096], *text = stack;
@@ -266,14 +271,24 @@ void conn_answer(struct conn *conn, int status, const char *body, size_t body_n)
 	n = snprintf(text, room,
 		     "HTTP/1.1 %d %s\r\nDate: %s\r\nContent-Type: application/json\r\n"
 		     "Content-Length: %zu\r\nCache-Control: no-store\r\n%s%s\r\n",
-		     status, status_word(status), worker_date(worker), body_n,
-		     status_headers(status), conn->close_after ? "Connection: close\r\n" : "");
+		     status, status_word(status), worker_date(worker), body_n, headers,
+		     conn->close_after ? "Connection: close\r\n" : "");
 	memcpy(text + n, body, body_n);
 	conn_send(conn, text, (size_t)n + body_n);
 	if (text != stack)
 		free(text);
 	if (!conn->processing)
 		conn_continue(conn);
+}
+
+void conn_answer(struct conn *conn, int status, const char *body, size_t body_n)
+{
+	conn_say(conn, status, status_headers(status), body, body_n);
+}
+
+void conn_answer_later(struct conn *conn, int status, const char *body, size_t body_n)
+{
+	conn_say(conn, status, RETRY_AFTER, body, body_n);
 }
 
 void conn_wait(struct conn *conn, struct work *work)
@@ -388,6 +403,7 @@ static size_t take_request(struct conn *conn, struct setup *setup, const char *p
 					  .worker = conn->worker,
 					  .conn = conn,
 					  .caller = conn->caller,
+					  .share = conn_share(server, conn->caller),
 					  .head = &head,
 					  .body = p + r,
 					  .body_n = (size_t)head.length });

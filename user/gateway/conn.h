@@ -65,7 +65,10 @@ struct server {
 	struct worker *workers;
 	size_t n_workers;
 	struct acceptor *acceptor;
-	atomic_uint open, unknown; /* connections; those that no fence made */
+	struct callers *callers;
+	struct share unknown;	 /* of all who are no fence */
+	int64_t unknown_told_ms; /* by server_tell() only; 0: never */
+	atomic_uint open;	 /* connections */
 	_Atomic uint64_t accepted, refused, requests, malformed, timeouts;
 };
 

@@ -16,10 +16,11 @@
 
 /* --- who calls -------------------------------------------------------------------------------- */
 
-/* A fence that has connections. Shared by them, so that an idle one costs little. */
+/* A fence that has connections. Shared by them, so that an idle one costs little. See callers.h. */
+struct share;
 struct caller {
 	atomic_uint refs;
-	atomic_uint connections;
+	struct share *share;
 	struct identity id;
 };
 struct caller *caller_ref(struct caller *caller); /* takes NULL */

@@ -15,6 +15,7 @@
 #include <sys/syscall.h>
 
 #include "admin/admin.h"
+#include "admin/report.h"
 #include "gateway/call.h"
 #include "gateway/options.h"
 #include "gateway/pool.h"
@@ -73,6 +74,21 @@ static void on_record_change(void *context, const char *target, int err)
 	else
 		say("events: cannot write to %s (%s); until it can be, no call is decided (503)",
 		    target, strerror(-err));
+}
+
+/* The event of requests that were not let in: none of them was judged, so there is one for all. */
+static void on_told(void *context, const struct identity *id, unsigned int refused)
+{
+	const struct gateway *gateway = context;
+	const struct report_row row = {
+		.op = CORDON_OP_CALL,
+		.code = LEDGER_RATE_LIMITED,
+		.caller = id,
+		.count = refused,
+		.gateway = { .upstream_status = -1, .latency_us = -1 },
+	};
+
+	report_write(gateway->report, &row);
 }
 
 /* --- what the process may ------------------------------------------------------------------- */
@@ -179,6 +195,8 @@ static void close_all(struct gateway *gateway)
 		cut = server_drain(gateway->server, gateway->setup->conf->drain_ms);
 	if (cut)
 		say("requests under way were cut after limits.drain");
+	if (gateway->server)
+		server_tell(gateway->server, true, on_told, gateway);
 	server_close(gateway->server);
 	admin_close(gateway->admin);
 	pool_close(gateway->readers);
@@ -287,7 +305,7 @@ static int serve(struct gwconf *conf, const char *path)
 	static struct gateway gateway;
 	struct error error = { "" };
 	sigset_t signals;
-	int signal_number, r;
+	int r;
 
 	sigemptyset(&signals);
 	sigaddset(&signals, SIGHUP);
@@ -306,8 +324,16 @@ static int serve(struct gwconf *conf, const char *path)
 		return EXIT_FOUND;
 	}
 	say("ready");
-	while (sigwait(&signals, &signal_number) == 0 && signal_number == SIGHUP)
-		reload(&gateway, path);
+	for (;;) {
+		const struct timespec second = { .tv_sec = 1 };
+		int signal_number = sigtimedwait(&signals, NULL, &second);
+
+		if (signal_number == SIGHUP)
+			reload(&gateway, path);
+		else if (signal_number > 0)
+			break;
+		server_tell(gateway.server, false, on_told, &gateway);
+	}
 	say("draining");
 	close_all(&gateway);
 	return EXIT_OK;

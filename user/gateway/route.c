@@ -126,6 +126,21 @@ static const struct route *route_find(const struct head_text *path, struct head_
 	return NULL;
 }
 
+/*
+ * Before anything is looked at that costs more than the answer. Who watches over the gateway asks for /health, which costs
+ * nothing, and must not be crowded out by others that are no fence.
+ */
+static bool within_rate(const struct request *request, const struct route *route)
+{
+	const struct gwconf *conf = request->setup->conf;
+
+	if ((route && route->get == get_health) ||
+	    share_admit(request->share, conf->rate, conf->burst))
+		return true;
+	conn_refuse(request->conn, LEDGER_RATE_LIMITED, NULL);
+	return false;
+}
+
 void route_handle(const struct request *request)
 {
 	const struct head_text *path = &request->head->path;
@@ -133,11 +148,13 @@ void route_handle(const struct request *request)
 	const struct route *route;
 	struct head_text rest;
 
+	route = tool ? NULL : route_find(path, &rest);
+	if (!within_rate(request, route))
+		return;
 	if (tool && request->head->method == HEAD_METHOD_POST) {
 		call_start(request, tool);
 		return;
 	}
-	route = tool ? NULL : route_find(path, &rest);
 	if (route && request->head->method == HEAD_METHOD_GET)
 		route->get(request, &rest);
 	else if (route || tool)

@@ -42,8 +42,9 @@ int server_open(struct gateway *gateway, server_handle_fn *handle, struct server
 	}
 	server->gateway = gateway;
 	server->handle = handle;
+	server->callers = callers_new();
 	server->workers = calloc((size_t)setup->conf->workers, sizeof(*server->workers));
-	r = server->workers ? raise_files(setup->conf, error) : -ENOMEM;
+	r = server->workers && server->callers ? raise_files(setup->conf, error) : -ENOMEM;
 	while (r == 0 && server->n_workers < (size_t)setup->conf->workers) {
 		r = worker_open(server, &server->workers[server->n_workers]);
 		if (r < 0)
@@ -107,7 +108,23 @@ void server_close(struct server *server)
 	for (size_t i = 0; i < server->n_workers; i++)
 		worker_close(&server->workers[i]);
 	free(server->workers);
+	callers_free(server->callers);
 	free(server);
+}
+
+void server_tell(struct server *server, bool all, callers_told_fn *told, void *context)
+{
+	int64_t now_ms = (int64_t)server_now_ms();
+	unsigned int refused = 0;
+
+	callers_tell(server->callers, all, told, context);
+	if (all || !server->unknown_told_ms ||
+	    now_ms - server->unknown_told_ms >= CALLERS_TELL_S * 1000)
+		refused = atomic_exchange(&server->unknown.refused, 0);
+	if (!refused)
+		return;
+	server->unknown_told_ms = now_ms;
+	told(context, NULL, refused);
 }
 
 void server_count(const struct server *server, struct server_counts *ret_counts)

@@ -11,6 +11,7 @@
 #ifndef CORDON_GATEWAY_SERVER_H
 #define CORDON_GATEWAY_SERVER_H
 
+#include "gateway/callers.h"
 #include "gateway/gateway.h"
 #include "gateway/head.h"
 
@@ -36,6 +37,7 @@ struct request {
 	struct worker *worker;
 	struct conn *conn;
 	struct caller *caller; /* NULL: no fence made this connection; caller_ref() to keep it */
+	struct share *share;   /* the caller's, or that of all who are no fence */
 	const struct head *head;
 	const char *body;
 	size_t body_n;
@@ -49,6 +51,8 @@ typedef void server_handle_fn(const struct request *request);
 
 /* A worker's thread only. The answer to the request under way; body is JSON, or empty. */
 void conn_answer(struct conn *conn, int status, const char *body, size_t body_n);
+/* The same, of what may be tried again after a second: says so in a header. */
+void conn_answer_later(struct conn *conn, int status, const char *body, size_t body_n);
 /* The request under way is work from here on, until work_end(), which comes after the answer. */
 void conn_wait(struct conn *conn, struct work *work);
 void work_end(struct work *work);
@@ -74,6 +78,12 @@ int server_reload(struct server *server, const struct gwconf *next, struct error
  */
 size_t server_drain(struct server *server, long long drain_ms);
 void server_close(struct server *server); /* after server_drain(); takes NULL */
+
+/*
+ * Tells of callers that ask more than their rate, as callers_tell(); all that are no fence are told as NULL. To be called once
+ * a second. Not in a worker: told() may block.
+ */
+void server_tell(struct server *server, bool all, callers_told_fn *told, void *context);
 
 /* Counters. */
 struct server_counts {

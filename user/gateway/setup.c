@@ -11,19 +11,6 @@
 #include "gateway/gateway.h"
 #include "grant/grant.h"
 
-struct caller *caller_ref(struct caller *caller)
-{
-	if (caller)
-		atomic_fetch_add_explicit(&caller->refs, 1, memory_order_relaxed);
-	return caller;
-}
-
-void caller_unref(struct caller *caller)
-{
-	if (caller && atomic_fetch_sub_explicit(&caller->refs, 1, memory_order_acq_rel) == 1)
-		free(caller);
-}
-
 struct setup *setup_ref(struct setup *setup)
 {
 	atomic_fetch_add_explicit(&setup->refs, 1, memory_order_relaxed);

@@ -390,6 +390,12 @@ static const struct conf_key limit_keys[] = {
 	{ "drain", conf_read_duration, CONF(drain_ms), .min = 100, .max = 600000,
 	  .expects = "a time", .fallback = "`30s`",
 	  .doc = "for requests under way after SIGTERM; then they are cut" },
+	{ "rate", conf_read_integer, CONF(rate), .min = 1, .max = 1000000, .expects = "a number",
+	  .fallback = "`200`",
+	  .doc = "requests a second of one fence, and of all that are no fence together; beyond: "
+		 "429" },
+	{ "burst", conf_read_integer, CONF(burst), .min = 1, .max = 1000000, .expects = "a number",
+	  .fallback = "twice `rate`", .doc = "requests at once, after a time with few of them" },
 	CONF_KEYS_END,
 };
 
@@ -462,6 +468,7 @@ static bool set_defaults(struct gwconf *conf)
 	conf->idle_ms = 60000;
 	conf->request_ms = 10000;
 	conf->drain_ms = 30000;
+	conf->rate = 200;
 	conf->workers = 2;
 	conf->executors = 16;
 	conf->key_ttl_ms = DAY_MS;
@@ -492,6 +499,8 @@ static void config_read(struct conf_reader *reader, const struct conf_node *root
 	if (!root)
 		return;
 	conf_read_rows(reader, config_keys, root, conf);
+	if (!conf->burst)
+		conf->burst = conf->rate * 2;
 	if (!reader->err)
 		judge(reader, conf);
 }

@@ -194,9 +194,10 @@ struct gwconf {
 	long long connections, header_bytes, headers, body_bytes;
 	long long idle_ms, request_ms;
 	long long drain_ms;
-	long long workers;    /* threads that serve connections */
-	long long executors;  /* threads that call upstreams */
-	long long key_ttl_ms; /* how long keys are kept */
+	long long rate, burst; /* requests of one caller: a second, and at once */
+	long long workers;     /* threads that serve connections */
+	long long executors;   /* threads that call upstreams */
+	long long key_ttl_ms;  /* how long keys are kept */
 	struct gwconf_key keys[GWCONF_KEYS_MAX];
 	size_t n_keys;
 	struct gwconf_store store, facts; /* facts.url NULL: the store */

@@ -68,7 +68,9 @@
 	  "the decision cannot be recorded; nothing was done")                                     \
 	X(COMMIT_UNKNOWN, "commit_unknown", 503, "same_key",                                       \
 	  "the store went away while recording; repeat with the same key to learn the outcome")    \
-	X(OVERLOADED, "overloaded", 503, "same_key", "too many calls at once; nothing was done")
+	X(OVERLOADED, "overloaded", 503, "same_key", "too many calls at once; nothing was done")   \
+	X(RATE_LIMITED, "rate_limited", 429, "same_key",                                           \
+	  "more requests than this caller may make in a second; nothing was done")
 
 enum ledger_code {
 #define X(id, name, status, retry, text) LEDGER_##id,

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Who has called, and what each may have: a share of the connections, and so many requests a second. What is counted belongs
+ * to the fence, not to a connection or to a generation of its policy: who connects anew, or in turn with others, begins no
+ * new count. All who are no fence have one share together. Any thread.
+ */
+#ifndef CORDON_GATEWAY_CALLERS_H
+#define CORDON_GATEWAY_CALLERS_H
+
+#include "gateway/gateway.h"
+
+/* What one caller, or all that are no fence, have together. */
+struct share {
+	atomic_uint refs;
+	atomic_uint connections;
+	_Atomic int64_t full_ns; /* CLOCK_MONOTONIC: when all of the burst is there again */
+	atomic_uint refused;	 /* requests beyond the rate that nobody was told of yet */
+};
+
+/*
+ * Takes one request of the share: so many a second, and a burst of so many at once. false: it is one too many, and was
+ * counted; after a second there is room for at least one.
+ */
+bool share_admit(struct share *share, long long per_s, long long burst);
+
+struct callers;
+
+struct callers *callers_new(void);	    /* NULL when memory ends */
+void callers_free(struct callers *callers); /* takes NULL */
+/* The caller of an identity, shared by all of its connections. NULL when memory ends. */
+struct caller *callers_find(struct callers *callers, const struct identity *id);
+void callers_fence_ended(struct callers *callers, uint64_t fence);
+
+/*
+ * Calls told() for each fence that had requests beyond its rate: at once for the first, then at most once in CALLERS_TELL_S;
+ * with all, or when the fence has ended, for what is left.
+ */
+#define CALLERS_TELL_S 10
+typedef void callers_told_fn(void *context, const struct identity *id, unsigned int refused);
+void callers_tell(struct callers *callers, bool all, callers_told_fn *told, void *context);
+
+#endif
