@@ -399,6 +399,32 @@ class Cordond:
             peer.close()
 
 
+@case("G-07b", "who lacks the scope or states another tenant waits for nobody's order, and holds none", engines=("postgresql",))
+def _(world):
+    where, tenant = world.fence()
+    stranger, other = world.fence(scopes=("nothing:x",))
+    gateway = world.gateway().start()
+    done = []
+    with subprocess.Popen(["psql", "-X", "-q", "-t", world.db.url], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                          text=True) as psql:
+        psql.stdin.write(f"BEGIN; SELECT 'locked' FROM orders WHERE id = '{order(tenant)}' FOR UPDATE;\n")
+        psql.stdin.flush()
+        assert "locked" in psql.stdout.readline()
+        body = dict(refund(other, 1, "s"), order_id=order(tenant))
+        expect(gateway.post(stranger, "/free", body), 403, "scope_denied")
+        expect(gateway.post(where, "/free", dict(body, idempotency_key="m")), 403, "tenant_mismatch")
+        # The twin, whose order it is, waits.
+        twin = threading.Thread(target=lambda: done.append(gateway.post(where, "/free", refund(tenant, 1, "k"))))
+        twin.start()
+        twin.join(1)
+        assert not done, done
+        psql.stdin.write("COMMIT;\n")
+        psql.stdin.close()
+        twin.join(30)
+    expect(done[0], 200, "ok")
+    assert world.refunded(order(tenant)) == 1
+
+
 # --- rates --------------------------------------------------------------------------------------------------------
 
 

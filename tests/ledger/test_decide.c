@@ -69,9 +69,13 @@ static unsigned int reached[LEDGER_CODES_N];
 
 static void compare(const struct ledger_question *q)
 {
-	enum ledger_code code = ledger_decide(q);
+	enum ledger_code code = ledger_decide(q), early = ledger_decide_caller(q);
 
 	assert_int_equal(code, oracle(q));
+	if (early != LEDGER_OK)
+		assert_int_equal(code, early);
+	else
+		assert_true(code != LEDGER_TENANT_MISMATCH && code != LEDGER_SCOPE_DENIED);
 	reached[code]++;
 }
 

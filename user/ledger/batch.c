@@ -100,7 +100,7 @@ struct grant *batch_grant(struct batch *batch, const char *id)
 /* Which line of quota and which grant an operation may move. */
 static int share(struct batch *batch, struct op *op)
 {
-	bool call = op->kind == OP_CALL;
+	bool call = op->kind == OP_CALL && !op->outright;
 
 	if (call ? op->tool->has_amount : op->located)
 		op->usage = call ? batch_usage(batch, op->tenant, op->tool_name,
@@ -192,7 +192,7 @@ static int take_locks(struct batch *batch)
 	for (unsigned int i = 0; i < batch->n; i++) {
 		const struct op *op = &batch->ops[i];
 
-		if (op->kind != OP_CALL && !op->located)
+		if ((op->kind != OP_CALL && !op->located) || op->outright)
 			continue;
 		keys[n++] = (int64_t)hash_of('t', op->tenant, op->tool_name, "", "");
 		if (op->grant_id)
@@ -243,7 +243,7 @@ static bool choose(struct batch *batch, struct set *set)
 		if (op->finished || (op->kind != OP_CALL && !op->located))
 			continue;
 		hashes[n++] = hash_of('k', op->tenant, op->subject, op->tool_name, op->key);
-		if (op->object && *op->object)
+		if (op->object && *op->object && !op->outright)
 			hashes[n++] = hash_of('o', op->tenant, op->object, "", "");
 		for (unsigned int k = 0; k < n; k++)
 			if (set_has(set, hashes[k]))

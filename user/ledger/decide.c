@@ -72,17 +72,23 @@ static enum ledger_code decide_limits(const struct ledger_question *q)
 	return over;
 }
 
-enum ledger_code ledger_decide(const struct ledger_question *q)
+enum ledger_code ledger_decide_caller(const struct ledger_question *q)
 {
-	enum ledger_code code;
-
 	if (!q->caller_tenant || !*q->caller_tenant)
 		return LEDGER_TENANT_MISMATCH;
 	if (q->stated_tenant && !same(q->stated_tenant, q->caller_tenant))
 		return LEDGER_TENANT_MISMATCH;
 	if (!q->scope_granted)
 		return LEDGER_SCOPE_DENIED;
-	code = decide_grant(q);
+	return LEDGER_OK;
+}
+
+enum ledger_code ledger_decide(const struct ledger_question *q)
+{
+	enum ledger_code code = ledger_decide_caller(q);
+
+	if (code == LEDGER_OK)
+		code = decide_grant(q);
 	if (code == LEDGER_OK)
 		code = decide_object(q);
 	if (code == LEDGER_OK && q->has_amount)

@@ -60,4 +60,7 @@ struct ledger_question {
  */
 enum ledger_code ledger_decide(const struct ledger_question *question);
 
+/* The part of it that rests on the caller and the request alone, tenant and scope: LEDGER_OK, or what ledger_decide() says. */
+enum ledger_code ledger_decide_caller(const struct ledger_question *question);
+
 #endif

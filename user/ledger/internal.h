@@ -163,6 +163,11 @@ struct op {
 	struct grant *grant;
 	unsigned int locate, read_row, read_fact, read_flight, exec, write; /* steps */
 	bool has_fact;
+	/*
+	 * A call that is refused whatever the store says, unless it repeats a key: it reads that key alone, and waits for no
+	 * lock and takes none, neither of a quota nor of an object that may be another tenant's.
+	 */
+	bool outright;
 	/* Progress. */
 	bool finished, in_round, executes;
 	/* Decided. */

@@ -38,6 +38,11 @@ static void init_call(struct op *op, const struct ledger_call *call)
 	text_hex(call->digest, LEDGER_DIGEST_SIZE, op->digest);
 	if (call->refused != LEDGER_OK)
 		op->kind = OP_RECORD;
+	else
+		op->outright = ledger_decide_caller(&(struct ledger_question){
+				       .caller_tenant = call->tenant,
+				       .stated_tenant = call->stated_tenant,
+				       .scope_granted = call->scope_granted }) != LEDGER_OK;
 }
 
 void op_init(struct op *op, const struct op_seed *seed)
@@ -189,7 +194,7 @@ static void write_revocation(struct batch *batch, struct op *op, struct steps *s
 
 static void read_facts(struct batch *batch, struct op *op, struct steps *steps, struct steps *facts)
 {
-	if (!op->tool || !op->tool->fact.sql || !op->object)
+	if (op->outright || !op->tool || !op->tool->fact.sql || !op->object)
 		return;
 	op->has_fact = true;
 	op->read_fact = fact_step(batch, op, batch->ledger->facts ? facts : steps, false);
