@@ -152,8 +152,7 @@ int report_write(struct report *report, const struct report_row *row)
 	gateway.status = row->op == CORDON_OP_CALL ? ledger_code_info(row->code)->http_status : -1;
 	gateway.record = row->record_seq;
 	if (row->record_seq && row->record_hash) {
-		for (int i = 0; i < LEDGER_HASH_SIZE; i++)
-			snprintf(hash + 2 * i, 3, "%02x", row->record_hash[i]);
+		util_hex(row->record_hash, LEDGER_HASH_SIZE, hash);
 		gateway.record_hash = hash;
 	}
 	event_make(&event, row->op, NULL, NULL, ++report->seq, NULL);

@@ -243,12 +243,6 @@ static uint64_t call_latency_us(const struct call *call)
 	       (uint64_t)(now.tv_nsec / 1000) - (uint64_t)(call->start.tv_nsec / 1000);
 }
 
-static void hex_print(char *ret_text, const uint8_t *bytes, size_t n)
-{
-	for (size_t i = 0; i < n; i++)
-		snprintf(ret_text + 2 * i, 3, "%02x", bytes[i]);
-}
-
 static enum step record(struct call *call)
 {
 	const struct gwconf_tool *conf = call->tool->conf;
@@ -279,7 +273,7 @@ static enum step record(struct call *call)
 
 	snprintf(action, sizeof(action), "POST %s", call->path);
 	if (call->input.key[0]) {
-		hex_print(digest, call->input.digest, LEDGER_DIGEST_SIZE);
+		util_hex(call->input.digest, LEDGER_DIGEST_SIZE, digest);
 		row.gateway.digest = digest;
 	}
 	/* What cannot be written is kept, and stops the next call, not this one: it was decided. */

@@ -114,7 +114,6 @@ int grant_make_id(char ret_id[GRANT_ID_SIZE])
 
 	if (RAND_bytes(bytes, sizeof(bytes)) != 1)
 		return -EIO;
-	for (size_t i = 0; i < sizeof(bytes); i++)
-		snprintf(ret_id + 2 * i, 3, "%02x", bytes[i]);
+	util_hex(bytes, sizeof(bytes), ret_id);
 	return 0;
 }

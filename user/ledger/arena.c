@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /* See arena.h. No privilege. A failed allocation is reported, never fatal. */
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "ledger/arena.h"
+#include "util/util.h"
 
 #define BLOCK_SIZE (64 * 1024)
 #define ALIGN 16
@@ -121,10 +121,9 @@ void text_puts(struct text *text, const char *string)
 
 void text_number(struct text *text, int64_t number)
 {
-	char digits[24];
-	int n = snprintf(digits, sizeof(digits), "%" PRId64, number);
+	char digits[UTIL_DECIMAL_SIZE];
 
-	text_add(text, digits, (size_t)n);
+	text_add(text, digits, util_decimal(number, digits));
 }
 
 /* Length of the UTF-8 sequence at s, 0 when it is none (overlong, surrogate, cut off). */
@@ -221,13 +220,7 @@ void text_member_number(struct text *text, const char *name, int64_t number)
 
 void text_hex(const uint8_t *bytes, size_t size, char *ret)
 {
-	static const char digits[] = "0123456789abcdef";
-
-	for (size_t i = 0; i < size; i++) {
-		ret[2 * i] = digits[bytes[i] >> 4];
-		ret[2 * i + 1] = digits[bytes[i] & 15];
-	}
-	ret[2 * size] = '\0';
+	util_hex(bytes, size, ret);
 }
 
 static int hex_digit(char c)

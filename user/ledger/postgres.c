@@ -322,14 +322,13 @@ static int send_query(struct engine *engine, const char *name, const struct engi
 		      unsigned int n)
 {
 	const char *values[PARAMS_MAX];
-	char numbers[PARAMS_MAX][24];
+	char numbers[PARAMS_MAX][UTIL_DECIMAL_SIZE];
 
 	if (n > PARAMS_MAX)
 		return -EINVAL;
 	for (unsigned int i = 0; i < n; i++) {
 		if (params[i].kind == ENGINE_INT) {
-			snprintf(numbers[i], sizeof(numbers[i]), "%lld",
-				 (long long)params[i].number);
+			util_decimal(params[i].number, numbers[i]);
 			values[i] = numbers[i];
 		} else {
 			values[i] = params[i].kind == ENGINE_TEXT ? params[i].text : NULL;
@@ -446,10 +445,15 @@ static const char *array_of(struct arena *arena, const struct item *item, unsign
 			continue;
 		}
 		text_add(&text, "\"", 1);
-		for (const char *c = value->text; *c; c++) {
-			if (*c == '"' || *c == '\\')
-				text_add(&text, "\\", 1);
-			text_add(&text, c, 1);
+		for (const char *c = value->text;;) {
+			size_t plain = strcspn(c, "\"\\");
+
+			text_add(&text, c, plain);
+			c += plain;
+			if (!*c)
+				break;
+			text_add(&text, "\\", 1);
+			text_add(&text, c++, 1);
 		}
 		text_add(&text, "\"", 1);
 	}

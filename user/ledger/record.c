@@ -5,10 +5,11 @@
  * transaction, so a failed write moves neither. Request bodies and secrets are not in it; digests are.
  */
 
+#define OPENSSL_SUPPRESS_DEPRECATED /* SHA256_*(): see chain/chain.c, for the same reason */
 #include <endian.h>
 #include <errno.h>
 #include <string.h>
-#include <openssl/evp.h>
+#include <openssl/sha.h>
 
 #include "ledger/internal.h"
 
@@ -16,16 +17,14 @@ int chain_hash(const struct chain *last, uint64_t seq, int64_t time_ns, const ch
 	       const char *body, uint8_t ret[LEDGER_HASH_SIZE])
 {
 	const uint64_t numbers[2] = { htole64(seq), htole64((uint64_t)time_ns) };
-	EVP_MD_CTX *context = EVP_MD_CTX_new();
-	int ok = context && EVP_DigestInit_ex(context, EVP_sha256(), NULL) &&
-		 EVP_DigestUpdate(context, last->hash, sizeof(last->hash)) &&
-		 EVP_DigestUpdate(context, numbers, sizeof(numbers)) &&
-		 EVP_DigestUpdate(context, task, strlen(task) + 1) &&
-		 EVP_DigestUpdate(context, body, strlen(body)) &&
-		 EVP_DigestFinal_ex(context, ret, NULL);
+	SHA256_CTX sha;
 
-	EVP_MD_CTX_free(context);
-	return ok ? 0 : -ENOMEM;
+	return SHA256_Init(&sha) && SHA256_Update(&sha, last->hash, sizeof(last->hash)) &&
+			       SHA256_Update(&sha, numbers, sizeof(numbers)) &&
+			       SHA256_Update(&sha, task, strlen(task) + 1) &&
+			       SHA256_Update(&sha, body, strlen(body)) && SHA256_Final(ret, &sha)
+		       ? 0
+		       : -EIO;
 }
 
 static const char *const verbs[] = {

@@ -3,6 +3,7 @@
 #include "util/util.h"
 
 #include <stdarg.h>
+#include <string.h>
 
 int error_set(struct error *error, int err, const char *format, ...)
 {
@@ -14,4 +15,32 @@ int error_set(struct error *error, int err, const char *format, ...)
 		va_end(args);
 	}
 	return -err;
+}
+
+void util_hex(const uint8_t *bytes, size_t n, char *ret_text)
+{
+	static const char digits[] = "0123456789abcdef";
+
+	for (size_t i = 0; i < n; i++) {
+		ret_text[2 * i] = digits[bytes[i] >> 4];
+		ret_text[2 * i + 1] = digits[bytes[i] & 15];
+	}
+	ret_text[2 * n] = '\0';
+}
+
+size_t util_decimal(int64_t number, char ret_text[UTIL_DECIMAL_SIZE])
+{
+	/* Of the least number there is no opposite in int64_t. */
+	uint64_t left = number < 0 ? -(uint64_t)number : (uint64_t)number;
+	char text[UTIL_DECIMAL_SIZE];
+	size_t at = sizeof(text);
+
+	text[--at] = '\0';
+	do
+		text[--at] = (char)('0' + left % 10);
+	while (left /= 10);
+	if (number < 0)
+		text[--at] = '-';
+	memcpy(ret_text, text + at, sizeof(text) - at);
+	return sizeof(text) - at - 1;
 }

@@ -3,6 +3,8 @@
 #ifndef CORDON_UTIL_H
 #define CORDON_UTIL_H
 
+#include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -66,5 +68,10 @@ struct error {
 /* Fills error (may be NULL) like snprintf and returns -err. A message already there is kept: the first cause wins. */
 int error_set(struct error *error, int err, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
+
+/* Texts of bytes and numbers, for what prints many: printf() costs ten times as much. */
+void util_hex(const uint8_t *bytes, size_t n, char *ret_text); /* 2 * n digits, and NUL */
+#define UTIL_DECIMAL_SIZE 21
+size_t util_decimal(int64_t number, char ret_text[UTIL_DECIMAL_SIZE]); /* bytes without the NUL */
 
 #endif
