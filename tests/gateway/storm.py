@@ -80,9 +80,12 @@ class Storm:
         threads = [threading.Thread(target=self.client, args=(i, requests, crashes)) for i in range(clients)]
         for thread in threads:
             thread.start()
-        if during:
-            during()
-            self.stop.set()
+        try:
+            if during:
+                during()
+        finally:
+            if during:
+                self.stop.set()  # also when it failed: the clients end only then
         for thread in threads:
             thread.join()
 
