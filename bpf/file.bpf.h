@@ -47,6 +47,11 @@ enum {
 	OVERLAYFS_MAGIC = 0x794c7630,
 	MQUEUE_MAGIC = 0x19800202,
 	BTRFS_MAGIC = 0x9123683e,
+	BPF_FS_MAGIC = 0xcafe4a11,
+	DCACHE_DISCONNECTED = 1 << 5,
+	AF_XDP = 44,
+	VHOST_NET = 10 << 20 | 238,
+	VHOST_VSOCK = 10 << 20 | 241,
 	PROC_MAGIC = 0x9fa0,
 	DEVPTS_MAGIC = 0x1cd1,
 	PTY_SLAVE_MAJOR = 136,
@@ -238,11 +243,14 @@ static long root_step(__u32 i, struct root_walk *w)
 			goto look;
 		parent = dentry->d_parent;
 		if (parent == dentry)
-			return 1;
+			goto end;
 		dentry = parent;
 	}
 	w->dentry = dentry;
 	return 0;
+end:
+	w->dentry = dentry;
+	return 1;
 look:
 	w->dentry = dentry;
 	if (inode)
@@ -359,8 +367,14 @@ static long probe_step(__u32 i, struct probe_walk *w)
 		if (w->found)
 			return 1;
 	}
-	w->dentry = d.a == (__u64)w->dentry ? NULL : (void *)d.a;
-	return 0;
+	if (d.a != (__u64)w->dentry) {
+		w->dentry = (void *)d.a;
+		return 0;
+	}
+	if (CORE_READ_OF(w->dentry, d_flags) & DCACHE_DISCONNECTED)
+		w->found = w->want & CORDON_ROOT_DENIES;
+	w->dentry = NULL;
+	return w->found != 0;
 }
 
 /*
@@ -405,6 +419,9 @@ static noinline __u32 roots_above(const struct cordon_policy *policy, struct den
 	if (device_possible(policy, dentry->d_sb->s_dev, w.want) &&
 	    bpf_loop(CORDON_WALK_MAX, root_step, &w, 0) == CORDON_WALK_MAX)
 		w.found = DECIDE_ROOT_UNKNOWN;
+	/* Opened by its handle, no name of it in memory: where it lies nobody knows. */
+	if (!w.found && w.dentry->d_flags & DCACHE_DISCONNECTED)
+		w.found = w.want & CORDON_ROOT_DENIES;
 	if (!w.found && mnt)
 		w.found = root_probe(0, mount_of(number_of(mnt)), w.tag, w.want);
 	if (w.found & DECIDE_ROOT_UNKNOWN)
@@ -595,6 +612,15 @@ static __always_inline __u32 judge(struct fctx *f, struct dentry *dentry,
 	return 0;
 }
 
+/*
+ * Is it a file of bpffs? Of a map with type information the kernel shows there what it holds, without bpf(): of Cordon's,
+ * the keys of callers.
+ */
+static __always_inline bool bpffs_file(unsigned long magic, __u32 mode)
+{
+	return magic == BPF_FS_MAGIC && (mode & DECIDE_S_IFMT) == DECIDE_S_IFREG;
+}
+
 /* The first eight bytes of a name as a number. */
 #define NAME8(a, b, c, d, e, f, g, h)                                                            \
 	((__u64)(a) | (__u64)(b) << 8 | (__u64)(c) << 16 | (__u64)(d) << 24 | (__u64)(e) << 32 | \
@@ -694,6 +720,12 @@ int FENCE_HOOK(file_open, struct file *file, int ret)
 		d.op = write ? CORDON_OP_OPEN_WRITE : CORDON_OP_OPEN_READ;
 		return settle(&f, &d, CORDON_TYPE_FILE);
 	}
+	if (file->f_inode && bpffs_file(dentry->d_sb->s_magic, file->f_inode->i_mode)) {
+		d.rule = CORDON_RULE_GUARD_BPF;
+		d.err = ERR_PERM;
+		d.op = write ? CORDON_OP_OPEN_WRITE : CORDON_OP_OPEN_READ;
+		return settle(&f, &d, CORDON_TYPE_FILE);
+	}
 	access = (write ? ACCESS_WRITE : 0) | (file->f_mode & FMODE_READ ? ACCESS_READ : 0) |
 		 (d.flags & FMODE_EXEC ? ACCESS_EXEC : 0);
 	failed = judge(&f, dentry, file->f_path.mnt, access, &d);
@@ -774,6 +806,8 @@ noinline int judge_slow(__u64 dentry_address, __u64 mount, __u64 fence_id, __u32
 	sb_flags = BPF_CORE_READ(dentry, d_sb, s_flags);
 	mode = BPF_CORE_READ(dentry, d_inode, i_mode);
 	rdev = BPF_CORE_READ(dentry, d_inode, i_rdev);
+	if (bpffs_file(BPF_CORE_READ(dentry, d_sb, s_magic), mode))
+		return CORDON_RULE_GUARD_BPF;
 	if (decide_is_device(mode)) {
 		rule = decide_device(mode, rdev);
 		if (!decide_allows(rule))
@@ -826,9 +860,10 @@ static __always_inline int judge_descriptor(struct fctx *f, struct file *file, _
 		return 0;
 	d->dentry = dentry;
 	d->mnt = file->f_path.mnt;
-	d->err = d->rule == CORDON_RULE_FILES_WRITE    ? ERR_ROFS
-		 : d->rule == CORDON_RULE_FILES_DEVICE ? ERR_PERM
-						       : ERR_ACCES;
+	d->err = d->rule == CORDON_RULE_FILES_WRITE ? ERR_ROFS
+		 : d->rule == CORDON_RULE_FILES_DEVICE || d->rule == CORDON_RULE_GUARD_BPF
+			 ? ERR_PERM
+			 : ERR_ACCES;
 	return settle(f, d, CORDON_TYPE_FILE);
 }
 
@@ -846,6 +881,22 @@ static __always_inline bool ring_acts_outside(const struct file *file, __u64 fen
 		return false;
 	thread = CORE_READ_OF(ring, sq_data, thread);
 	return thread && task_outside(thread, fence_id);
+}
+
+/*
+ * Is it one through which the kernel sends what lies in the process's memory without a hook being asked: by poll(2) (AF_XDP), or by a
+ * worker of its own (vhost)?
+ */
+static __always_inline bool sends_by_itself(const struct file *file)
+{
+	const struct socket *sock = BPF_CORE_READ(file, private_data);
+	__u32 mode = BPF_CORE_READ(file, f_inode, i_mode), rdev;
+
+	if ((mode & DECIDE_S_IFMT) == DECIDE_S_IFSOCK)
+		return CORE_READ_OF(sock, sk, __sk_common.skc_family) == AF_XDP;
+	rdev = BPF_CORE_READ(file, f_inode, i_rdev);
+	return (mode & DECIDE_S_IFMT) == DECIDE_S_IFCHR &&
+	       (rdev == VHOST_NET || rdev == VHOST_VSOCK);
 }
 
 /*
@@ -885,7 +936,7 @@ int fence_find_files(struct bpf_iter__task_file *ctx)
 		return 0;
 	found.fd = ctx->fd;
 	found.rule =
-		ring_acts_outside(file, found.fence_id)
+		ring_acts_outside(file, found.fence_id) || sends_by_itself(file)
 			? CORDON_RULE_FILES_DESCRIPTOR
 			: found_judge(&f, file,
 				      BPF_CORE_READ(file, f_mode) & (FMODE_READ | FMODE_WRITE));
@@ -952,6 +1003,9 @@ static __always_inline bool socket_is_ip(const struct file *file)
 	return family == AF_INET || family == AF_INET6;
 }
 
+/* May what is written to this socket go to whom it is connected with? In bpf/receive.bpf.h. */
+static __always_inline int permission_socket(struct fctx *f, struct file *file);
+
 /*
  * Attached only while a fence on the node has descriptors from before, or limits its output or upload: each read and write of each process passes
  * here. overlayfs asks again for the file below, under credentials that the first question noted.
@@ -973,6 +1027,9 @@ int FENCE_HOOK(file_permission, struct file *file, int mask, int ret)
 	/* Before 6.5 sendfile and splice ask no hook of sockets. */
 	if (write && upload_over(&f) && socket_is_ip(file))
 		return upload_deny(&f, file);
+	if (write && f.fence->descriptors && bpf_core_field_exists(struct proto_ops, sendpage) &&
+	    socket_is_ip(file))
+		return permission_socket(&f, file);
 	if (!f.fence->descriptors || dentry->d_sb->s_flags & DECIDE_SB_NOUSER || overlay_inner(&f))
 		return 0;
 	if (write && decide_allows(write_rule(&f, dentry))) { /* soon said, for most */
@@ -1458,6 +1515,29 @@ int FENCE_HOOK(guard_fcntl, struct file *file, unsigned int cmd, unsigned long a
 	return ret;
 }
 
+/*
+ * Does an ioctl of a file or directory reach others? By its type and number alone: FS_IOC_REMOVE_ENCRYPTION_KEY and ..._ALL_USERS,
+ * which shut what lies elsewhere in the file system; EXT4_IOC_MOVE_EXT, XFS_IOC_SWAPEXT, XFS_IOC_EXCHANGE_RANGE,
+ * XFS_IOC_COMMIT_RANGE, F2FS_IOC_MOVE_RANGE, which change a second file by a descriptor from before; OCFS2_IOC_REFLINK, which makes
+ * a file by its path.
+ */
+static __always_inline bool ioctl_reaches(unsigned int cmd)
+{
+	switch (cmd & 0xffff) {
+	case 0x6618:
+	case 0x6619:
+	case 0x660f:
+	case 0x586d:
+	case 0x5881:
+	case 0x5883:
+	case 0xf509:
+	case 0x6f04:
+		return true;
+	default:
+		return false;
+	}
+}
+
 static __always_inline int change_ioctl(int ret, struct file *file, unsigned int cmd)
 {
 	struct inode *inode;
@@ -1483,6 +1563,8 @@ static __always_inline int change_ioctl(int ret, struct file *file, unsigned int
 		return change_device(ret, file, cmd);
 	if (type != DECIDE_S_IFREG && type != DECIDE_S_IFDIR)
 		return ret;
+	if (ioctl_reaches(cmd))
+		return change_elsewhere(ret, file, cmd);
 	return change_path(ret, &file->f_path, CORDON_OP_IOCTL, cmd);
 }
 
@@ -1496,6 +1578,21 @@ SEC("lsm/file_ioctl_compat")
 int FENCE_HOOK(file_ioctl_compat, struct file *file, unsigned int cmd, unsigned long arg, int ret)
 {
 	return change_ioctl(ret, file, cmd);
+}
+
+/*
+ * What a device is told by an io_uring, past ioctl: discarding blocks, commands to a disk. Attached only while a fence has
+ * descriptors from before, since it cannot open such a device.
+ */
+SEC("lsm/uring_cmd")
+int FENCE_HOOK(file_uring_cmd, struct io_uring_cmd *command, int ret)
+{
+	struct file *file = command->file;
+	struct inode *inode = file->f_inode;
+
+	if (!inode || !decide_is_device(inode->i_mode))
+		return ret;
+	return change_device(ret, file, command->cmd_op);
 }
 
 /* Mounts are not changed from inside. */

@@ -17,6 +17,9 @@ enum {
 	CAP_PERFMON = 38,
 	CAP_CHECKPOINT_RESTORE = 40,
 	PROC_IPC_INIT_INO = 0xefffffff,
+	NR_SETNS = 308,
+	NR_SETNS_COMPAT = 346, /* of no 64-bit call */
+	NR_X32 = 0x40000000,
 };
 
 SEC("lsm/ptrace_access_check")
@@ -73,9 +76,27 @@ int FENCE_HOOK(guard_task_kill, struct task_struct *target, void *info, int sig,
 	return settle(&f, &d, CORDON_TYPE_GUARD);
 }
 
+/*
+ * Is it about a regular file or a directory? Of these nobody is told but who asked for a notice himself: that a lease of his
+ * is broken, which he must know before it is taken from him, or that a directory changed.
+ */
+static __always_inline bool notice_asked_for(const struct fown_struct *owner)
+{
+	const struct file *file;
+	__u32 type;
+
+	if (bpf_core_field_exists(owner->file))
+		file = BPF_CORE_READ(owner, file);
+	else
+		file = (void *)owner - bpf_core_field_offset(struct file___owned, f_owner);
+	type = BPF_CORE_READ(file, f_inode, i_mode) & DECIDE_S_IFMT;
+	return type == DECIDE_S_IFREG || type == DECIDE_S_IFDIR;
+}
+
 /* The signal of F_SETOWN, which the kernel sends for the task whose I/O makes a file ready. */
 SEC("lsm/file_send_sigiotask")
-int FENCE_HOOK(guard_sigiotask, struct task_struct *target, void *fown, int sig, int ret)
+int FENCE_HOOK(guard_sigiotask, struct task_struct *target, struct fown_struct *fown, int sig,
+	       int ret)
 {
 	FENCE_ENTER_HOOK(f, ret);
 	struct detail d = {
@@ -85,7 +106,7 @@ int FENCE_HOOK(guard_sigiotask, struct task_struct *target, void *fown, int sig,
 		.flags = sig,
 	};
 
-	if (!task_outside(target, f.fence->id))
+	if (!task_outside(target, f.fence->id) || notice_asked_for(fown))
 		return 0;
 	d.target_pid = target->tgid;
 	return settle(&f, &d, CORDON_TYPE_GUARD);
@@ -137,12 +158,24 @@ int FENCE_HOOK(guard_setrlimit, struct task_struct *target, unsigned int resourc
 /*
  * Capabilities over the host: what they open beyond files and the fence's own processes has no hook of its own, or several
  * (adjtimex, sethostname, swapon, reboot, iopl, acct, mount_setattr, routes, quotas, settings of sockets and devices).
- * One of a user namespace that was made from this one reaches what that owns, and counts. Only what the task asks for
+ * One of a user namespace that was made from this one reaches what that owns, and counts, but not to enter it. Only what the task asks for
  * itself is judged: overlayfs and others act under credentials of their own, and io_uring may not (uring_override_creds).
  *
  * The kernel asks for CAP_SYS_ADMIN where a younger capability was refused; the second half of one question is not
  * reported again.
  */
+/*
+ * Is the current task in setns(2)? What it would enter, others made: a container, or open_tree(2), at whose root is what was
+ * mounted below a denied directory. A name space of one's own comes by unshare(2) and clone(2).
+ */
+static __always_inline bool enters_namespace(struct task_struct *task)
+{
+	const struct pt_regs *regs = (void *)bpf_task_pt_regs(task);
+	unsigned long number = regs->orig_ax & ~(unsigned long)NR_X32;
+
+	return number == NR_SETNS || number == NR_SETNS_COMPAT;
+}
+
 SEC("lsm/capable")
 int FENCE_HOOK(guard_capable, const struct cred *cred, struct user_namespace *ns, int cap,
 	       unsigned int opts, int ret)
@@ -159,9 +192,11 @@ int FENCE_HOOK(guard_capable, const struct cred *cred, struct user_namespace *ns
 	/* A runtime that enters (podman exec) joins name spaces and mounts before it executes what is to be fenced. */
 	if (f.task && f.task->entering)
 		return 0;
-	d.rule = decide_capability(cap);
-	if (decide_allows(d.rule) || ns->parent || (__u64)cred != (__u64)task->real_cred)
+	if ((__u64)cred != (__u64)task->real_cred)
 		return 0;
+	if (ns->parent ? !enters_namespace(task) : decide_allows(decide_capability(cap)))
+		return 0;
+	d.rule = CORDON_RULE_GUARD_CAPABILITY;
 	if (f.task) {
 		before = f.task->cap;
 		f.task->cap =

@@ -48,10 +48,21 @@ static __always_inline __u32 mark_slot(__u64 mark)
  */
 struct mark_walk {
 	struct hlist_node *node;
-	struct cordon_sock mark;
+	struct { /* how a struct cordon_task begins */
+		__u64 fence_id;
+		__u32 slot;
+		__u16 cap;
+		__u8 entering;
+		__u8 met_next;
+	} mark;
 	__u32 map_id;
 	int found;
 };
+
+_Static_assert(__builtin_offsetof(struct cordon_task, entering) ==
+		       __builtin_offsetof(struct mark_walk, mark.entering) -
+			       __builtin_offsetof(struct mark_walk, mark),
+	       "the beginning is the same");
 
 static long mark_step(__u32 i, struct mark_walk *w)
 {
@@ -72,13 +83,19 @@ static long mark_step(__u32 i, struct mark_walk *w)
 	return 0;
 }
 
+static __always_inline void mark_find(struct mark_walk *w, __u64 address)
+{
+	const struct task_struct *task = (void *)address;
+
+	w->node = BPF_CORE_READ(task, bpf_storage, list.first);
+	bpf_loop(STORAGE_ELEMS_MAX, mark_step, w, 0);
+}
+
 noinline __u64 task_mark_search(__u64 address)
 {
 	struct mark_walk w = { .map_id = ((struct bpf_map *)&cordon_tasks)->id, .found = -1 };
-	const struct task_struct *task = (void *)address;
 
-	w.node = BPF_CORE_READ(task, bpf_storage, list.first);
-	bpf_loop(STORAGE_ELEMS_MAX, mark_step, &w, 0);
+	mark_find(&w, address);
 	if (w.found <= 0)
 		return w.found ? MARK_UNKNOWN : MARK_NONE;
 	return w.mark.fence_id << MARK_SLOT_BITS | w.mark.slot;
@@ -186,12 +203,25 @@ static __always_inline enum fence_answer fence_of_current(struct fctx *f)
 	return leader ? fence_of_leader(leader, f) : UNFENCED;
 }
 
+/*
+ * Is the process of this leader outside the fence with this id? So is one that has entered it and executed nothing yet, to all
+ * but itself: it is the container's runtime, whose capabilities and descriptors are the host's.
+ */
+noinline int leader_outside(__u64 address, __u64 fence_id)
+{
+	struct mark_walk w = { .map_id = ((struct bpf_map *)&cordon_tasks)->id, .found = -1 };
+	const struct task_struct *task = (void *)bpf_get_current_task();
+
+	mark_find(&w, address);
+	if (w.found <= 0 || w.mark.fence_id != fence_id)
+		return 1;
+	return w.mark.entering && address != (__u64)BPF_CORE_READ(task, group_leader);
+}
+
 /* Is a task outside the fence with this id? Takes an address that is only read through probes. */
 static __always_inline bool task_outside(const struct task_struct *task, __u64 fence_id)
 {
-	__u64 mark = task_mark_search((__u64)BPF_CORE_READ(task, group_leader));
-
-	return !mark_known(mark) || mark_fence_id(mark) != fence_id;
+	return leader_outside((__u64)BPF_CORE_READ(task, group_leader), fence_id);
 }
 
 /*

@@ -415,10 +415,11 @@ static __always_inline int cgroup_answer(struct fctx *f, struct detail *d)
 /*
  * Does the socket that would receive at this address belong to the fence? sport and from (all 0: the loopback address)
  * are the sender's, in network order: a connected datagram socket receives from its peer only, and of several that share a
- * port the sender's address chooses one. from: four words, of which IPv4 uses the last.
+ * port the sender's address chooses one. from: four words, of which IPv4 uses the last. before: it may be one that has no mark,
+ * because it was made before an attach; of a packet only.
  */
 static __always_inline bool listener_own(void *ctx, const struct fctx *f, const struct detail *d,
-					 const __u32 *from, __u16 sport)
+					 const __u32 *from, __u16 sport, bool before)
 {
 	struct bpf_sock_tuple tuple = {};
 	struct cordon_sock *mark;
@@ -453,6 +454,8 @@ static __always_inline bool listener_own(void *ctx, const struct fctx *f, const 
 		return false;
 	mark = bpf_sk_storage_get(&cordon_socks, sk, 0, 0);
 	own = mark && mark->fence_id == f->fence->id;
+	if (before && !mark)
+		own = bpf_sk_ancestor_cgroup_id(sk, f->fence->cgroup_level) == f->fence->cgroup_id;
 	bpf_sk_release(sk);
 	return own;
 }
@@ -485,7 +488,7 @@ static __always_inline int sock_addr_settle(struct bpf_sock_addr *ctx, struct fc
 			for (int i = 0; i < 4; i++)
 				from[i] = sk->src_ip6[i];
 		}
-		if (!listener_own(ctx, f, d, from, bpf_htons((__u16)sk->src_port)))
+		if (!listener_own(ctx, f, d, from, bpf_htons((__u16)sk->src_port), false))
 			d->rule = CORDON_RULE_NET_LOOPBACK;
 	}
 	/* In audit mode nothing is led elsewhere. */
@@ -580,12 +583,13 @@ int net_sock_create(struct bpf_sock *ctx)
 
 /* --- cgroup: the packet -------------------------------------------------------------------------------------- */
 
-/* The fence of a packet: of its socket, or of the cgroup that the socket was made in. */
-static __always_inline bool fence_of_packet(struct fctx *f, struct __sk_buff *skb)
+/* The fence of a packet: of its socket, or, if that was made before the fence, of the cgroup that it was made in. */
+static __always_inline bool fence_of_packet(struct fctx *f, struct __sk_buff *skb, bool *ret_before)
 {
 	struct bpf_sock *sk = skb->sk;
 
 	f->task = NULL;
+	*ret_before = false;
 	if (sk)
 		sk = bpf_sk_fullsock(sk);
 	if (sk) {
@@ -594,6 +598,7 @@ static __always_inline bool fence_of_packet(struct fctx *f, struct __sk_buff *sk
 		if (mark && fence_load(f, mark->slot, mark->fence_id))
 			return true;
 	}
+	*ret_before = true;
 	for (int level = 1; level < CORDON_CGROUP_DEPTH_MAX; level++) {
 		__u64 id = bpf_skb_ancestor_cgroup_id(skb, level);
 		__u32 *slot;
@@ -659,11 +664,14 @@ noinline int packet_read(struct __sk_buff *skb, struct detail *d, int inbound)
 
 /*
  * What the rule for the address leaves open. opens: it is the first packet of a TCP connection. Its listener is looked
- * up again, now that the sender's port is known: of several that share a port, it chooses one.
+ * up again, now that the sender's port is known: of several that share a port, it chooses one. before: the connection may be
+ * one from before the fence, of which nobody asked whose the other end is.
  */
 static __always_inline __u32 packet_rule(struct __sk_buff *skb, const struct fctx *f,
-					 const struct detail *d, bool opens)
+					 const struct detail *d, bool opens, bool before)
 {
+	__u32 rule = d->rule;
+
 	if (d->rule == CORDON_RULE_NET_DNS_ANY && f->policy->mode == CORDON_MODE_ENFORCE)
 		return CORDON_RULE_NET_DNS;
 	if (d->rule == CORDON_RULE_NET_LOOPBACK_OK &&
@@ -671,14 +679,14 @@ static __always_inline __u32 packet_rule(struct __sk_buff *skb, const struct fct
 		__u32 from[4];
 
 		__builtin_memcpy(from, d->own.b, sizeof(from));
-		if ((d->proto == DECIDE_UDP || opens) &&
-		    !listener_own(skb, f, d, from, bpf_htons(d->lport)))
-			return CORDON_RULE_NET_LOOPBACK;
+		if ((d->proto == DECIDE_UDP || opens || before) &&
+		    !listener_own(skb, f, d, from, bpf_htons(d->lport), true))
+			rule = CORDON_RULE_NET_LOOPBACK;
 	}
-	if ((d->rule == CORDON_RULE_NET_DEFAULT || d->rule == CORDON_RULE_NET_LOOPBACK) &&
+	if ((rule == CORDON_RULE_NET_DEFAULT || rule == CORDON_RULE_NET_LOOPBACK) &&
 	    d->proto == DECIDE_TCP && !opens && net_listens(f->tag, d->lport))
 		return CORDON_RULE_NET_LISTEN_OK;
-	return d->rule;
+	return rule;
 }
 
 /*
@@ -736,14 +744,15 @@ int net_egress(struct __sk_buff *skb)
 		.err = ERR_PERM,
 	};
 	struct fctx f;
+	bool before;
 	int flags;
 
-	if (!fence_of_packet(&f, skb))
+	if (!fence_of_packet(&f, skb, &before))
 		return CGROUP_DENY;
 	flags = packet_read(skb, &d, false);
 	if (flags != PACKET_STRANGE) {
 		net_judge(&f, &d);
-		d.rule = packet_rule(skb, &f, &d, (flags & (TCP_SYN | TCP_ACK)) == TCP_SYN);
+		d.rule = packet_rule(skb, &f, &d, (flags & (TCP_SYN | TCP_ACK)) == TCP_SYN, before);
 	} else {
 		d.rule = net_class(&d.addr) & DECIDE_IS_METADATA ? CORDON_RULE_NET_METADATA
 								 : CORDON_RULE_NET_DEFAULT;

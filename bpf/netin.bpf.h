@@ -73,12 +73,12 @@ int net_ingress(struct __sk_buff *skb)
 	};
 	struct fctx f;
 	int flags = packet_read(skb, &d, true);
-	bool plain = flags != PACKET_STRANGE;
+	bool plain = flags != PACKET_STRANGE, before;
 
 	/* What is not the first packet finds a connection, which was judged, or is answered by a reset. */
 	if (plain && d.proto == DECIDE_TCP && (flags & (TCP_SYN | TCP_ACK)) != TCP_SYN)
 		return CGROUP_ALLOW;
-	if (!fence_of_packet(&f, skb))
+	if (!fence_of_packet(&f, skb, &before))
 		return CGROUP_DENY;
 	d.rule = CORDON_RULE_NET_LISTEN;
 	if (f.fence->broken)

@@ -56,6 +56,33 @@ static __always_inline int receive_socket(struct fctx *f, struct sock *sk)
 	return net_settle(f, &d, sk);
 }
 
+/*
+ * By sendfile and splice, before 6.5, on a socket from before that was made in another cgroup, whose packets no program of the
+ * fence's sees.
+ */
+static __always_inline int permission_socket(struct fctx *f, struct file *file)
+{
+	const struct socket *sock = file->private_data;
+	struct sock *sk = BPF_CORE_READ(sock, sk);
+	struct detail d = {
+		.op = CORDON_OP_SENDMSG,
+		.family = BPF_CORE_READ(sk, __sk_common.skc_family),
+		.proto = BPF_CORE_READ(sk, sk_protocol),
+	};
+
+	if (socket_own(f, sk) || !peer_of_socket(&d, sk))
+		return 0;
+	d.family = d.addr.v6 ? AF_INET6 : AF_INET;
+	net_judge(f, &d);
+	if (d.rule == CORDON_RULE_NET_LOOPBACK_OK && f->policy->loopback != CORDON_LOOPBACK_ALLOW)
+		d.rule = CORDON_RULE_NET_LOOPBACK;
+	if (d.rule == CORDON_RULE_NET_DNS_ANY)
+		d.rule = CORDON_RULE_NET_DNS;
+	if (decide_allows(d.rule) && !task_in_cgroup(f))
+		d.rule = CORDON_RULE_NET_CGROUP;
+	return decide_allows(d.rule) ? 0 : settle(f, &d, CORDON_TYPE_NET);
+}
+
 SEC("lsm/file_receive")
 int FENCE_HOOK(file_receive, struct file *file, int ret)
 {

@@ -112,6 +112,7 @@ struct proc_inode {
 };
 
 struct dentry {
+	unsigned int d_flags;
 	struct dentry *d_parent;
 	struct qstr d_name;
 	struct inode *d_inode;
@@ -150,6 +151,16 @@ struct file {
 	unsigned int f_flags;
 	unsigned int f_mode;
 	void *private_data;
+};
+
+/* Who is signalled when something happens to a file; since 6.12 it says which file. */
+struct fown_struct {
+	struct file *file;
+};
+
+/* Before, it was a part of the file. */
+struct file___owned {
+	struct fown_struct f_owner;
 };
 
 /* fs/file_table.c: a file that a stacked file system opened below, and by which path the user had it opened. */
@@ -194,6 +205,13 @@ struct files_struct {
 struct pt_regs {
 	unsigned long di;
 	unsigned long bx;
+	unsigned long orig_ax;
+};
+
+/* include/linux/io_uring/cmd.h: an operation that a file itself carries out. */
+struct io_uring_cmd {
+	struct file *file;
+	__u32 cmd_op;
 };
 
 /* io_uring/: the thread that works a ring off by itself. */

@@ -111,6 +111,12 @@ DECIDE_INLINE int decide_is_loopback(const struct cordon_addr *a)
 	return !decide_be32(a->b) && !decide_be32(a->b + 4) && !decide_be32(a->b + 8) && w3 <= 1;
 }
 
+/* 127.255.255.255: what is sent there, all receive who have the port, and not only whom a look-up finds. */
+DECIDE_INLINE int decide_is_everybody(const struct cordon_addr *a)
+{
+	return !a->v6 && decide_be32(a->b + 12) == 0x7fffffff;
+}
+
 /* What an address is, whatever the policy says; bits. */
 enum { DECIDE_IS_METADATA = 1, DECIDE_IS_LOOPBACK = 2 };
 
@@ -184,7 +190,7 @@ DECIDE_INLINE __u32 decide_net(const struct cordon_policy *policy, const struct 
 			      decide_ports_differ(&net->ports[i], proto, port)))
 				return CORDON_RULE_NET_ALLOW;
 	if (loopback)
-		return policy->loopback == CORDON_LOOPBACK_FENCE ||
+		return (policy->loopback == CORDON_LOOPBACK_FENCE && !decide_is_everybody(a)) ||
 				       policy->loopback == CORDON_LOOPBACK_ALLOW
 			       ? CORDON_RULE_NET_LOOPBACK_OK
 			       : CORDON_RULE_NET_LOOPBACK;
@@ -348,19 +354,25 @@ DECIDE_INLINE __u32 decide_capability(__u32 cap)
 
 /*
  * Does a socket option have the kernel tell others something, or send in another's name? Joining a multicast group sends its
- * address, which can be anything; a source that is not one's own has the answer sent to a third; a mark chooses routes.
+ * address, which can be anything; a source that is not one's own has the answer sent to a third; a mark or a device chooses
+ * routes; the filter of sockets that share a port chooses whose receives, of others', too; and the packet filter is set up
+ * by options (from 64 on, and those of IPv6 that no option of its own has).
  */
 DECIDE_INLINE int decide_option(int level, int option)
 {
 	enum { SOCKET = 1, SO_MARK_OPTION = 36, IP = 0, IPV6 = 41 };
 
-	if (level == SOCKET)
-		return option == SO_MARK_OPTION;
-	if (level == IP) /* FREEBIND, TRANSPARENT; memberships and their filters */
-		return option == 15 || option == 19 || (option >= 35 && option <= 48);
-	if (level == IPV6) /* memberships, anycast, TRANSPARENT, FREEBIND */
+	if (level == SOCKET) /* BINDTODEVICE, BINDTOIFINDEX; (AT|DE)TACH_REUSEPORT_(C|E)BPF */
+		return option == SO_MARK_OPTION || option == 25 || option == 62 || option == 51 ||
+		       option == 52 || option == 68;
+	if (level ==
+	    IP) /* FREEBIND, TRANSPARENT; memberships and their filters; UNICAST_IF; filters */
+		return option == 15 || option == 19 || (option >= 35 && option <= 48) ||
+		       option == 50 || option >= 64;
+	if (level == IPV6) /* memberships, anycast, TRANSPARENT, UNICAST_IF, FREEBIND; filters */
 		return option == 20 || option == 21 || option == 27 || option == 28 ||
-		       (option >= 42 && option <= 48) || option == 75 || option == 78;
+		       (option >= 42 && option <= 48) || option == 64 || option == 65 ||
+		       option == 75 || option == 76 || option == 78 || option >= 96;
 	return 0;
 }
 

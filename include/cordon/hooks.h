@@ -28,6 +28,7 @@
 	L(file_mmap, mmap_file, mmap_file, 4, 2)                                   \
 	L(file_mmap3, mmap_file, mmap_file, 3, 2)                                  \
 	L(file_mprotect, file_mprotect, file_mprotect, 3, 2)                       \
+	L(file_uring_cmd, uring_cmd, uring_cmd, 1, 2)                              \
 	L(file_inode_create, inode_create, inode_create, 3, 0)                     \
 	L(file_inode_unlink, inode_unlink, inode_unlink, 2, 0)                     \
 	L(file_path_mkdir, path_mkdir, path_mkdir, 3, 0)                           \

@@ -15,4 +15,5 @@ import rows_task  # noqa: F401
 import rows_guard  # noqa: F401
 import rows_cache  # noqa: F401
 import rows_pass  # noqa: F401
+import rows_second  # noqa: F401
 from table import ROWS  # noqa: F401

@@ -13,6 +13,7 @@ import fcntl
 import mmap
 import selectors
 import shutil
+import signal
 import socket
 import struct
 import subprocess
@@ -169,6 +170,7 @@ class Arena:
         self.nested = []
         self.places = []
         self.owned = []
+        self.entered = []  # processes in a fence's cgroup
         self.caller = None
         self.disk = None
         self.mounted = []  # (process, target)
@@ -381,7 +383,7 @@ class Arena:
             os.truncate(HELD + ".img", 1 << 20)
             self.disk = run("losetup", "-f", "--show", HELD + ".img").strip()
         with open(self.disk, "r+b") as f:
-            f.write(b"DATA" * 1024)
+            f.write(b"DATA" * 4096)
         os.mknod(path, 0o60600, os.stat(self.disk).st_rdev)
 
     def tear_down(self):
@@ -611,6 +613,28 @@ class Arena:
             finally:
                 os._exit(err)
         return {"got": pid, "errno": os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])}
+
+    def enter(self, cgroup):
+        """A process that has entered a cgroup and executes nothing, until the part of the row is over: {got: its number}."""
+        read, write = os.pipe()
+        pid = os.fork()
+        if pid == 0:
+            with open(f"{cgroup}/cgroup.procs", "w") as f:
+                f.write("0")
+            os.write(write, b"x")
+            time.sleep(60)
+            os._exit(0)
+        os.close(write)
+        os.read(read, 1)
+        os.close(read)
+        self.entered.append(pid)
+        return {"got": pid}
+
+    def end_entered(self):
+        while self.entered:
+            pid = self.entered.pop()
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
 
     @staticmethod
     def umount(target):

@@ -158,6 +158,8 @@ class Executor:
                 answer = self.arena.enter_and(call["path"], lambda: self.arena.umount(call["target"]))
             elif call["call"] == "write-entering":
                 answer = self.arena.enter_and(call["path"], lambda: self.arena.write_to(call["target"]))
+            elif call["call"] == "enter":
+                answer = self.arena.enter(call["path"])
             elif call["call"] == "run":
                 answer = self.arena.run_in(call["path"], call["command"])
             elif call["call"] == "rename":
@@ -232,6 +234,7 @@ def run_part(executor, row, part, run_id):
     finally:
         if VERBOSE:
             print(f"# {time.monotonic() - begun:.2f} s {row} [{part}, {executor.mode}] {result.get('errno')} {result.get('effect')}", flush=True)
+        arena.end_entered()
         arena.end_nested()
         arena.end_mounts()
         arena.end_victim()

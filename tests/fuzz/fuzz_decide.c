@@ -171,6 +171,8 @@ static bool model_allows(const struct cordon_policy *policy, const struct model 
 		return true;
 	if (net && model_port(net, proto, port) && (!model_loopback(m) || net->loopback))
 		return true;
+	if (model_in(m, "127.255.255.255/32") && policy->loopback != CORDON_LOOPBACK_ALLOW)
+		return false;
 	return model_loopback(m) && policy->loopback != CORDON_LOOPBACK_DENY &&
 	       policy->loopback <= CORDON_LOOPBACK_ALLOW;
 }

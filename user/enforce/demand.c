@@ -22,6 +22,7 @@ static const struct {
 		{ "file_mmap", ENFORCE_NEEDS_MAPS, false },
 		{ "file_mmap3", ENFORCE_NEEDS_MAPS, false },
 		{ "file_mprotect", ENFORCE_NEEDS_MAPS, false },
+		{ "file_uring_cmd", ENFORCE_NEED_DESCRIPTORS, false },
 #define CORDON_X(program, function, need) { #program, ENFORCE_NEED_OUTPUT, need },
 		CORDON_DEMAND_HOOKS(CORDON_X)
 #undef CORDON_X

@@ -11,7 +11,7 @@
  * getpeername, for which the kernel is asked what is attached; the programs at the entry of functions, and fence_bprm_check,
  * which marks whom nothing else has marked (the init of a container), for which their pins are looked at; file_create_as and
  * file_uring_creds, which only overlayfs and a working io_uring reach (attack rows F-32 and F-27 do).
- * net_sctp_bind_connect is for sockets that a fence cannot make. Programs that are attached on demand are proved for the
+ * net_sctp_bind_connect is for sockets that a fence cannot make, file_uring_cmd for devices that it cannot open. Programs that are attached on demand are proved for the
  * fences that need them.
  */
 #include <arpa/inet.h>
