@@ -3,7 +3,7 @@
  * libbpf adapts the programs to the kernel that runs by the kernel's type information: it reads all of its 150,000 types,
  * and looks through their names once for each type that a program uses. The programs use some fifty. Here those are
  * copied out in one pass, and libbpf gets to see nothing else: a tenth of the time and of the memory. That the result is
- * the same, tests/run/types holds on every kernel.
+ * the same, tests/unit/test_object holds on every kernel.
  *
  * Root (the file is readable for all, though). The kernel wrote what is parsed here; bounds are checked all the same.
  */
