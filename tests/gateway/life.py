@@ -446,7 +446,7 @@ def flood(gateway, where, body, seconds, clients=8):
     return threads, words
 
 
-@case("R-1", "a fence that asks more than its rate gets 429 and costs nobody else; it is told in the stream, once for many")
+@case("Q-1", "a fence that asks more than its rate gets 429 and costs nobody else; it is told in the stream, once for many")
 def _(world):
     where, tenant = world.fence()
     other, other_tenant = world.fence()
@@ -480,7 +480,7 @@ def _(world):
     assert len(gateway.event_list()) - len(told) == done + 1 + 20
 
 
-@case("R-2", "the control: without the limit the same flood is served")
+@case("Q-2", "the control: without the limit the same flood is served")
 def _(world):
     where, tenant = world.fence()
     gateway = world.gateway().start()
@@ -492,7 +492,7 @@ def _(world):
     assert set(words) == {"ok"} and words["ok"] > 30 + 20 * (took + 1), (words, took)
 
 
-@case("R-3", "a rate is the fence's: not its connection's, nor reset by others that come between; nor one for all fences")
+@case("Q-3", "a rate is the fence's: not its connection's, nor reset by others that come between; nor one for all fences")
 def _(world):
     places = [f"127.0.7.{i}" for i in range(1, 6)]
     gateway = world.gateway(limits="rate: 1, burst: 3").start()
@@ -512,7 +512,7 @@ def _(world):
     assert all(n <= 3 + took + 1 for n in spent.values()), (spent, took)
 
 
-@case("R-4", "all that are no fence have one rate together; /health is answered all the same, and fences are")
+@case("Q-4", "all that are no fence have one rate together; /health is answered all the same, and fences are")
 def _(world):
     where, tenant = world.fence()
     gateway = world.gateway(limits="rate: 2, burst: 5").start()
@@ -529,7 +529,7 @@ def _(world):
     assert all(int(e["fence"]["id"], 16) == 0 for e in told), told
 
 
-@case("R-5", "the rate is changed by a reload, which begins no new count")
+@case("Q-5", "the rate is changed by a reload, which begins no new count")
 def _(world):
     where, _ = world.fence()
     gateway = world.gateway(limits="rate: 1, burst: 20").start()
