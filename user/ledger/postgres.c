@@ -420,10 +420,16 @@ static int take_result(struct engine *engine, struct arena *arena, const PGresul
 	return too_many(step, error);
 }
 
+/* Our own, SQL_NONE of sql.h: an array of keys. Prepared like the others, since planning it costs more than running it. */
+static const struct engine_stmt lock_stmt = {
+	.sql = "SELECT pg_advisory_xact_lock(k) FROM unnest(?1::bigint[]) k"
+};
+
 /* One thing that went into the pipeline, in the order in which results come back. */
 struct item {
 	enum { ITEM_BEGIN, ITEM_LOCK, ITEM_PREPARE, ITEM_QUERY, ITEM_MANY, ITEM_COMMIT } kind;
-	struct engine_step *step;
+	struct engine_step *step;	/* NULL: none of the ledger's */
+	const struct engine_stmt *stmt; /* of ITEM_PREPARE */
 	bool many;
 	struct engine_step **members; /* of ITEM_MANY */
 	unsigned int n;
@@ -519,13 +525,16 @@ static int send_items(struct engine *engine, struct arena *arena, struct engine_
 	}
 	/* Each statement sees what was committed before it began, so the locks have to be taken by an earlier one. */
 	if (engine->locks) {
-		const char *const keys[] = { engine->locks };
+		const struct engine_value keys = { .kind = ENGINE_TEXT, .text = engine->locks };
 
-		if (!PQsendQueryParams(
-			    engine->conn,
-			    "SELECT pg_advisory_xact_lock(k) FROM unnest($1::bigint[]) k", 1, NULL,
-			    keys, NULL, NULL, 0))
-			return -ENOTCONN;
+		if (!is_prepared(engine, &lock_stmt, false)) {
+			err = send_prepare(engine, &lock_stmt, false, "s0");
+			if (!err)
+				err = note_prepared(engine, &lock_stmt, false, true);
+			items[k++] = (struct item){ .kind = ITEM_PREPARE, .stmt = &lock_stmt };
+		}
+		if (!err)
+			err = send_query(engine, "s0", &keys, 1);
 		items[k++] = (struct item){ .kind = ITEM_LOCK };
 	}
 	for (unsigned int i = 0; i < n && !err; i++) {
@@ -545,6 +554,7 @@ static int send_items(struct engine *engine, struct arena *arena, struct engine_
 				err = note_prepared(engine, stmt, item.many, true);
 			items[k++] = (struct item){ .kind = ITEM_PREPARE,
 						    .step = &steps[i],
+						    .stmt = stmt,
 						    .many = item.many };
 		}
 		if (!err && item.many)
@@ -625,7 +635,7 @@ static int take_item(struct engine *engine, struct arena *arena, const struct it
 	}
 	PQclear(result);
 	if (err && item->kind == ITEM_PREPARE)
-		note_prepared(engine, item->step->stmt, item->many, false);
+		note_prepared(engine, item->stmt, item->many, false);
 	if (err && !*first)
 		*first = err;
 	lost = next_result(engine, until, &result, error); /* the NULL that ends each query */
@@ -653,7 +663,7 @@ static int take_sync(struct engine *engine, int64_t until, struct error *error)
 static int pipeline_to(struct engine *engine, struct arena *arena, struct engine_step *steps,
 		       unsigned int n, bool commit, struct error *error)
 {
-	struct item *items = arena_take(arena, (2 * (size_t)n + 3) * sizeof(*items));
+	struct item *items = arena_take(arena, (2 * (size_t)n + 4) * sizeof(*items));
 	int64_t until = deadline(engine);
 	unsigned int n_items = 0;
 	int err, first = 0;
