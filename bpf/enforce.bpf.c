@@ -8,7 +8,7 @@
  * Peer:      cgroup sockops, entry of security_unix_stream_connect; they tell the gateway who calls
  * Guard:     ptrace_access_check, task_kill, file_fcntl, bpf
  * Identity:  task_alloc, bprm_check_security, cgroup_attach_task, task_newtask; iterators for the loader
- * Events:    the reporters, which all others call (event.bpf.h)
+ * Events:    the reporters, which all others call (event.bpf.h); fold_flush, which the loader runs (fold.bpf.h)
  *
  * Each LSM body also runs as fmod_ret on the security_*() function of its hook, where `bpf` is not in the kernel's
  * LSM list; the loader changes the type before it loads. Not covered yet: docs/limits.md says.

@@ -13,13 +13,14 @@
 #ifndef CORDON_EVENT_BPF_H
 #define CORDON_EVENT_BPF_H
 
-#include "cordon.bpf.h"
+#include "fold.bpf.h"
 
 enum {
 	NAMES_SIZE = 16384, /* a power of two, for masking; holds CORDON_EVENT_NAMES_MAX */
 	NAME_MAX_BYTES = 256,
-	SCRATCH_DEPTH = 3,  /* requests at a time on one CPU; as many as reporters */
-	WAKE_BYTES = 16384, /* waiting for less than this wakes nobody: readers poll */
+	SCRATCH_DEPTH = 3,	    /* requests at a time on one CPU; as many as reporters */
+	DEPTH_NONE = SCRATCH_DEPTH, /* instead of that of a request: none is wanted */
+	WAKE_BYTES = 16384,	    /* waiting for less than this wakes nobody: readers poll */
 	PATH_STEPS_MAX = 2048,
 	PF_IO_WORKER = 0x10,
 	REPORT_FLAGS = 0xc0d000, /* nothing that the helper understands */
@@ -75,7 +76,8 @@ struct report {
 	__u8 verdict;
 	__u8 type;
 	__u8 taken; /* the record has its number; what becomes of it the reporter counts */
-	__u8 pad[5];
+	__u8 pad;
+	__u32 told; /* by settle_fold() */
 };
 
 /* The requests of one CPU, and for each the space in which its record is put together. */
@@ -340,6 +342,12 @@ static __always_inline void event_net(struct cordon_event *e, const struct detai
 	}
 }
 
+/* The folded ones of its kind that a record stands for besides its own; 0: none, it is within the budget. */
+static __always_inline struct cordon_fold *event_fold(const struct report *r)
+{
+	return r->told >= TOLD_FOR ? fold_at(r->slot, r->told - TOLD_FOR) : NULL;
+}
+
 static __always_inline void event_deliver(struct fctx *f, struct scratch *s, __u32 names)
 {
 	void *ring = bpf_map_lookup_elem(&cordon_rings, &f->slot);
@@ -353,6 +361,10 @@ static __always_inline void event_deliver(struct fctx *f, struct scratch *s, __u
 	if (bpf_ringbuf_query(ring, BPF_RB_AVAIL_DATA) > WAKE_BYTES)
 		flags = BPF_RB_FORCE_WAKEUP;
 	if (bpf_ringbuf_output(ring, s, size, flags)) {
+		struct cordon_fold *fold = event_fold(&s->report);
+
+		if (fold)
+			fold_give_back(fold, s->event.count - 1);
 		count_fault(f->state, CORDON_FAULT_RING_FULL);
 		__sync_fetch_and_add(&f->state->lost, 1);
 	}
@@ -362,6 +374,7 @@ static __always_inline void event_deliver(struct fctx *f, struct scratch *s, __u
 static __always_inline void event_fill(struct fctx *f, __u32 depth, struct scratch *s)
 {
 	const struct detail *d = &s->report.detail;
+	struct cordon_fold *fold = event_fold(&s->report);
 	struct cordon_event *e = &s->event;
 
 	__builtin_memset(e, 0, sizeof(*e));
@@ -371,7 +384,7 @@ static __always_inline void event_fill(struct fctx *f, __u32 depth, struct scrat
 	e->fence_id = f->fence->id;
 	e->generation = f->policy->generation;
 	e->mode = f->policy->mode;
-	e->count = 1;
+	e->count = 1 + (fold ? fold_take(fold) : 0);
 	e->type = s->report.type;
 	e->op = d->op;
 	e->verdict = s->report.verdict;
@@ -385,6 +398,8 @@ static __always_inline void event_fill(struct fctx *f, __u32 depth, struct scrat
 		event_task(depth);
 	if (d->dentry)
 		event_object(depth);
+	if (fold)
+		fold->like = e->op_flags | (__u64)e->family << 32 | (__u64)e->proto << 48;
 	event_deliver(f, s, event_names(depth));
 }
 
@@ -499,10 +514,63 @@ enum {
 	WHAT_ERR = 48,
 };
 
-/* Claims a request for what is to be reported, and begins to fill it; NULL: there is none, or nothing to report. */
+static __always_inline __u8 settle_verdict(const struct cordon_policy *policy, __u8 rule)
+{
+	if (decide_allows(rule))
+		return CORDON_VERDICT_ALLOW;
+	if (policy && policy->mode == CORDON_MODE_AUDIT && !decide_always(rule))
+		return CORDON_VERDICT_WOULD_DENY;
+	return CORDON_VERDICT_DENY;
+}
+
+/* What is decided beyond the budget: counted with its kind, or if it is time told for all of them. */
+static __always_inline int settle_fold_kind(struct cordon_state *state, __u32 slot, __u64 kind)
+{
+	struct cordon_folds *folds = bpf_map_lookup_elem(&cordon_folds, &slot);
+	__u32 at = folds ? fold_find(folds, kind) : CORDON_FOLD_KINDS;
+	__u64 now = bpf_ktime_get_ns(), next_ns;
+	struct cordon_fold *fold;
+
+	if (at >= CORDON_FOLD_KINDS || !folds)
+		return UNTOLD;
+	fold = &folds->at[at];
+	next_ns = *(volatile __u64 *)&fold->next_ns;
+	if (now >= next_ns &&
+	    __sync_val_compare_and_swap(&fold->next_ns, next_ns, now + FOLD_EVERY_NS) == next_ns)
+		return TOLD_FOR + at;
+	__sync_fetch_and_add(&fold->pending, 1);
+	__sync_fetch_and_add(&state->folded, 1);
+	return FOLDED;
+}
+
+/* Is it within the fence's budget of events, and if not, what is to be done? */
+noinline int settle_fold(__u64 what)
+{
+	__u32 tag = (__u16)what, slot = tag >> 1;
+	const struct cordon_policy *policy = bpf_map_lookup_elem(&cordon_policies, &tag);
+	struct cordon_state *state = slot_state(slot);
+
+	if (!policy || !state || budget_take(state, policy->event_ns))
+		return TOLD;
+	return settle_fold_kind(state, slot,
+				1ULL << 63 | (what >> WHAT_OP & 0xffffff) |
+					(what >> WHAT_ERR & 0xff) << 24 |
+					(__u64)settle_verdict(policy, what >> WHAT_RULE) << 32);
+}
+
+/*
+ * Claims a request for what is to be reported, and begins to fill it; NULL: there is none, or nothing to report, which is
+ * DEPTH_NONE.
+ */
 static __always_inline struct report *settle_begin(__u64 what, __u32 *ret_depth)
 {
-	struct report *r = what >> WHAT_SILENT & 1 ? NULL : report_claim(ret_depth);
+	__u32 told = what >> WHAT_SILENT & 1 ? FOLDED : settle_fold(what);
+	struct report *r = NULL;
+
+	if (told == FOLDED)
+		*ret_depth = DEPTH_NONE;
+	else if (told != UNTOLD)
+		r = report_claim(ret_depth);
 
 	/* Else the compiler remembers apart whether there is one, which the verifier cannot follow. */
 	asm volatile("" : "+r"(r));
@@ -513,6 +581,7 @@ static __always_inline struct report *settle_begin(__u64 what, __u32 *ret_depth)
 	r->detail.rule = what >> WHAT_RULE;
 	r->detail.no_task = what >> WHAT_NO_TASK & 1;
 	r->detail.err = what >> WHAT_ERR;
+	r->told = told;
 	return r;
 }
 
@@ -522,13 +591,9 @@ static __always_inline int settle_end(__u64 what, struct report *r, __u32 depth)
 	__u32 tag = (__u16)what, slot = tag >> 1;
 	const struct cordon_policy *policy = bpf_map_lookup_elem(&cordon_policies, &tag);
 	struct cordon_state *state = slot_state(slot);
-	__u8 rule = what >> WHAT_RULE, verdict = CORDON_VERDICT_DENY;
-	bool allowed = decide_allows(rule), taken = what >> WHAT_SILENT & 1;
+	__u8 rule = what >> WHAT_RULE, verdict = settle_verdict(policy, rule);
+	bool allowed = decide_allows(rule), taken = !r && depth == DEPTH_NONE;
 
-	if (allowed)
-		verdict = CORDON_VERDICT_ALLOW;
-	else if (policy && policy->mode == CORDON_MODE_AUDIT && !decide_always(rule))
-		verdict = CORDON_VERDICT_WOULD_DENY;
 	if (state) {
 		__sync_fetch_and_add(allowed ? &state->allowed : &state->denied, 1);
 		if (!allowed)

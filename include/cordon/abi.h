@@ -12,7 +12,7 @@
 #include "tables.h"
 
 /* Raised when a record below changes; a pinned object of another version is not reused. */
-#define CORDON_ABI_VERSION 4
+#define CORDON_ABI_VERSION 5
 
 /* Ceilings; docs/limits.md says what happens at each. */
 #define CORDON_FENCES_MAX \
@@ -26,7 +26,8 @@
 #define CORDON_LISTEN_MAX 8    /* port ranges that one fence may be reached at */
 #define CORDON_WALK_MAX 16384  /* directories between an object and the root of its file system */
 #define CORDON_WALK_MOUNTS_MAX 64 /* mounts between an object and the root of the namespace */
-#define CORDON_PATH_MAX 4096 /* bytes of one path in an event; longer ones are marked truncated */
+#define CORDON_PATH_MAX 4096  /* bytes of one path in an event; longer ones are marked truncated */
+#define CORDON_FOLD_KINDS 128 /* kinds of decisions that one fence has folded beyond its budget */
 #define CORDON_CGROUP_DEPTH_MAX 32 /* cgroup levels that are searched for a fence */
 
 #define CORDON_X(e, n, d) CORDON_TYPE_##e,
@@ -173,8 +174,8 @@ struct cordon_policy {
 	__u8 report_allow; /* also report allowed network decisions */
 	__u8 dns;	   /* 1: port 53 of any address is led to the resolver */
 	__u8 n_listen;
-	__u32 generation; /* counts up from 1 */
-	__u32 pad2;
+	__u32 generation;   /* counts up from 1 */
+	__u32 event_ns;	    /* the budget of events: one in so many ns; 0: none */
 	__u64 output_bytes; /* limits.output, 0: none */
 	__u64 upload_bytes; /* limits.upload, 0: none */
 	struct cordon_gateway gateway[CORDON_GATEWAYS_MAX];
@@ -226,9 +227,29 @@ struct cordon_state {
 	__u64 output;	    /* bytes; only with limits.output */
 	__u64 upload;	    /* bytes, also denied ones; only with limits.upload */
 	__u64 denied_by[2]; /* the same as denied, by the set of programs that counted (cordon_set) */
-	__u64 pad[16 - 8 - CORDON_FAULT_COUNT];
+	__u64 due_ns;	    /* CLOCK_MONOTONIC at which the budget has room for all events so far */
+	__u64 folded;	    /* decisions beyond the budget, which have no record of their own */
 };
 _Static_assert(sizeof(struct cordon_state) == 128, "mapped as an array");
+
+/* What was decided beyond the budget: one kind of it. Members change atomically. */
+struct cordon_fold {
+	__u64 kind; /* operation, rule, type, errno, verdict, as bpf/fold.bpf.h has them; 0: free */
+	__u64 next_ns; /* CLOCK_MONOTONIC of the next record of this kind */
+	__u64 pending; /* decisions that no record stands for yet */
+	__u64 like;    /* op_flags, family and protocol of its last record */
+};
+
+/* Of one fence, by slot. */
+struct cordon_folds {
+	struct cordon_fold at[CORDON_FOLD_KINDS];
+};
+
+/* What fold_flush is told. */
+struct cordon_flush {
+	__u32 slot;
+	__u32 all; /* 1: also what a record of its kind is soon to stand for */
+};
 
 /* Which fence a task belongs to. Begins as struct cordon_sock does. */
 struct cordon_task {

@@ -142,6 +142,9 @@
 	I(fence_find_files, task_file) \
 	I(fence_find_maps, task_vma)
 
+/* R(program, type) - programs that the loader runs by their pins, and nobody else. */
+#define CORDON_RUN_PROGRAMS(R) R(fold_flush, SYSCALL)
+
 #define CORDON_TRACE_HOOKS(T)                    \
 	T(fence_attach_task, cgroup_attach_task) \
 	T(fence_newtask, task_newtask)

@@ -320,7 +320,8 @@
 	K(FENCE, degraded, DEGRADED, context->degraded, SET, "what this fence cannot enforce")     \
 	K(EVENT, errno, ERRNO, raw->err, KERNEL, "error that the caller got; null for none")       \
 	K(EVENT, count, UINT, raw->count, SET,                                                     \
-	  "how many like it this record stands for; of a gap: how many were lost")                 \
+	  "for how many of its operation, rule and verdict this event stands; of a gap: how many " \
+	  "were lost")                                                                             \
 	K(EVENT, exit_code, EXIT_CODE, event->value, SET,                                          \
 	  "op `exit`: code of the command, 128+N after signal N")                                  \
 	K(EVENT, cold_start_ns, COLD_START, event->value, SET,                                     \

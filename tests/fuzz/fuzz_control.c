@@ -13,10 +13,12 @@ static void members_check(const struct cordond_request *r)
 {
 	const char *policy = cordond_text(r, CORDOND_policy), *task = cordond_text(r, CORDOND_task);
 	int64_t ring = cordond_number(r, CORDOND_ring_bytes), pid = cordond_number(r, CORDOND_pid);
+	int64_t rate = cordond_number(r, CORDOND_event_rate);
 
 	if (r->verb >= CORDOND_DO_N || !cordond_verb_need(r->verb) ||
 	    (policy && strlen(policy) > CORDOND_POLICY_MAX) ||
-	    (task && (!task[0] || strlen(task) > 128)) || ring < 0 || pid < 0 || pid > INT32_MAX)
+	    (task && (!task[0] || strlen(task) > 128)) || ring < 0 || pid < 0 || pid > INT32_MAX ||
+	    rate < 0 || rate > 1000000)
 		abort();
 	for (const char *p = task; p && *p; p++)
 		if ((unsigned char)*p < 0x20)

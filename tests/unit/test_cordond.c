@@ -67,6 +67,8 @@ static void test_refused(void **state)
 		"{\"do\":\"attach\",\"cgroup\":\"/c\\n\",\"pid\":1}",
 		"{\"do\":\"attach\",\"cgroup\":\"/c\",\"pid\":1,\"policy\":\"a\\u0001\"}",
 		"{\"do\":\"attach\",\"cgroup\":\"/c\",\"pid\":1,\"ring_bytes\":1}",
+		"{\"do\":\"attach\",\"cgroup\":\"/c\",\"pid\":1,\"event_rate\":0}",
+		"{\"do\":\"attach\",\"cgroup\":\"/c\",\"pid\":1,\"event_rate\":1000001}",
 		"{\"do\":\"attach\",\"cgroup\":\"/c\",\"pid\":1,\"fence\":\"x\"}",
 		"{\"do\":\"detach\",\"fence\":\"\"}",
 		"{\"do\":\"detach\",\"fence\":\"x\",\"fence\":\"y\"}",

@@ -940,7 +940,7 @@ static void image_is_deterministic(void **state)
 	D(i->policy.listen[0].hi = 79)                                              \
 	D(i->policy.listen[0].hi = 8080)                                            \
 	D(i->policy.listen[7].lo = 1)                                               \
-	D(i->policy.pad2 = 1)                                                       \
+	D(i->policy.event_ns = 1)                                                   \
 	D(i->policy.generation = 1)                                                 \
 	D(i->policy.root_filter[3] = 1)                                             \
 	D(i->policy.gateway[0].port = 0)                                            \

@@ -18,6 +18,7 @@ struct setup_options {
 	const char *events;
 	const char *format;
 	size_t ring_bytes;
+	unsigned int event_rate;
 	bool audit;
 	bool degraded;
 };
@@ -59,6 +60,16 @@ int setup_host(struct host_report *ret_report, bool degraded, bool *ret_degraded
 		  ENFORCE_RING_MIN,                                                                  \
 		  ENFORCE_RING_MAX,                                                                  \
 		  "1M" },                                                                            \
+		{ 0,                                                                                 \
+		  "event-rate",                                                                      \
+		  CLI_UINT,                                                                          \
+		  at(event_rate),                                                                    \
+		  "N",                                                                               \
+		  "events a second that are told one by one; what is more is folded, with a "        \
+		  "count",                                                                           \
+		  1,                                                                                 \
+		  ENFORCE_EVENT_RATE_MAX,                                                            \
+		  "2000" },                                                                          \
 		{ 0,	     "audit", CLI_FLAG,                                                      \
 		  at(audit), NULL,    "allow what the policy denies, but report it",                 \
 		  0,	     0,	      NULL },                                                        \

@@ -273,6 +273,7 @@ void stream_end(struct stream *stream, const char *detail)
 	struct event_gap gap;
 
 	if (stream->fence) {
+		enforce_fence_flush(stream->fence, true);
 		stream_pump(stream, 0);
 		if (stream->started)
 			stream_emit(stream, CORDON_OP_END, 0, detail);

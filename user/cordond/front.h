@@ -52,7 +52,8 @@ struct watched {
 	bool alert_due;
 	struct alert alert;		     /* that the keeper could not be asked to number yet */
 	unsigned int label;		     /* in metrics */
-	uint64_t faults[CORDON_FAULT_COUNT]; /* of its counters, what metrics have already */
+	uint64_t faults[CORDON_FAULT_COUNT]; /* of its counters, what metrics have already, */
+	uint64_t folded;		     /* and this */
 };
 
 #define CLIENT_LAGS 64

@@ -41,6 +41,10 @@ void front_metrics_state(struct watched *f, const struct cordon_state *state)
 		if (i == CORDON_FAULT_RING_FULL || i == CORDON_FAULT_REPORT)
 			metrics_add(METRIC_LOST, i, 0, n);
 	}
+	if (state->folded > f->folded) {
+		metrics_add(METRIC_FOLDED, 0, 0, (double)(state->folded - f->folded));
+		f->folded = state->folded;
+	}
 }
 
 void front_metrics_ring(struct front *front, const struct watched *f)
@@ -78,6 +82,7 @@ void front_metrics_fence(struct front *front, struct watched *f, bool fresh)
 		return;
 	front_fence_state(front, f, &state);
 	memcpy(f->faults, state.faults, sizeof(f->faults));
+	f->folded = state.folded;
 }
 
 void front_metrics_fence_gone(struct front *front, struct watched *f)

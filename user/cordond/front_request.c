@@ -158,11 +158,13 @@ static void attach_ask(struct front *front, struct client *c, const struct cordo
 	struct wire_fence *how = &m.ATTACH.fence;
 	struct policy *policy = NULL;
 	int64_t ring = cordond_number(r, CORDOND_ring_bytes);
+	int64_t rate = cordond_number(r, CORDOND_event_rate);
 	const char *root = cordond_text(r, CORDOND_root);
 	int fd;
 
 	memset(&m, 0, sizeof(m));
 	how->ring_bytes = ring ? (uint64_t)ring : ENFORCE_RING_DEFAULT;
+	how->event_rate = rate ? (uint32_t)rate : ENFORCE_EVENT_RATE_DEFAULT;
 	how->pid = (int32_t)cordond_number(r, CORDOND_pid);
 	how->own_root = cordond_flag(r, CORDOND_own_root);
 	snprintf(how->cgroup, sizeof(how->cgroup), "%s", cordond_text(r, CORDOND_cgroup));

@@ -254,6 +254,7 @@ void kept_end(struct keeper *k, struct kept *f, const char *reason)
 	f->ending = true;
 	keeper_ceilings_restore(&f->ceilings, enforce_fence_cgroup(f->fence));
 	identity_withdraw(TAKE_PTR(f->identity));
+	enforce_fence_flush(f->fence, true);
 	if (f->started)
 		kept_fact(k, f, CORDON_OP_END, 0, reason);
 	if (!f->shown || keeper_tell(k, WIRE_ENDING, 0, &m, NULL))

@@ -43,6 +43,7 @@ static bool how_is_sound(const struct wire_fence *how)
 	identity.fence_id = 1;
 	return how->pid > 0 && how->own_root <= 1 && how->ring_bytes >= ENFORCE_RING_MIN &&
 	       how->ring_bytes <= ENFORCE_RING_MAX && !(how->ring_bytes & (how->ring_bytes - 1)) &&
+	       how->event_rate >= 1 && how->event_rate <= ENFORCE_EVENT_RATE_MAX &&
 	       how->cgroup[0] == '/' && wire_text_is_sound(how->cgroup, sizeof(how->cgroup)) &&
 	       identity_is_sound(&identity);
 }
@@ -145,6 +146,7 @@ static int enclose_frozen(struct keeper *k, struct kept *f, struct error *error)
 		.attached = true,
 		.descriptors = true,
 		.ring_bytes = f->how.ring_bytes,
+		.event_rate = f->how.event_rate,
 	};
 	_cleanup_close_ int root_fd = -1;
 	int err = pid_judge(&f->cgroup, f->how.pid, error);

@@ -40,6 +40,7 @@ enum cordond_need {
 	M(fence, TEXT, 1, 255)                  \
 	M(pid, NUMBER, 1, INT32_MAX)            \
 	M(ring_bytes, NUMBER, 65536, 268435456) \
+	M(event_rate, NUMBER, 1, 1000000)       \
 	M(own_root, FLAG, 0, 0)                 \
 	M(audit, FLAG, 0, 0)                    \
 	M(follow, FLAG, 0, 0)                   \
@@ -64,7 +65,7 @@ enum cordond_member {
 	  CORDOND_BIT(policy) | CORDOND_BIT(workdir) | CORDOND_BIT(root) |                  \
 		  CORDOND_BIT(container) | CORDOND_BIT(task) | CORDOND_BIT(tenant) |        \
 		  CORDOND_BIT(subject) | CORDOND_BIT(ring_bytes) | CORDOND_BIT(own_root) |  \
-		  CORDOND_BIT(audit))                                                       \
+		  CORDOND_BIT(audit) | CORDOND_BIT(event_rate))                             \
 	R(RELOAD, "reload", CORDOND_OPERATE, CORDOND_BIT(fence) | CORDOND_BIT(policy),      \
 	  CORDOND_BIT(workdir) | CORDOND_BIT(audit))                                        \
 	R(DETACH, "detach", CORDOND_OPERATE, CORDOND_BIT(fence), 0)

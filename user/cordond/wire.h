@@ -16,7 +16,7 @@
 #include "util/util.h"
 
 #define WIRE_MAGIC 0x44445243U /* "CRDD" */
-#define WIRE_VERSION 2
+#define WIRE_VERSION 3
 #define WIRE_FDS_MAX 4
 #define WIRE_PATH_MAX 4096
 #define WIRE_TEXT_MAX 512
@@ -37,6 +37,8 @@ struct wire_fence {
 	uint8_t own_root;	    /* a container */
 	uint8_t pad[3];
 	uint64_t ring_bytes;
+	uint32_t event_rate;
+	uint32_t pad2;
 	uint64_t made_ns;	  /* CLOCK_REALTIME; the keeper's */
 	struct identity identity; /* fence_id, generation, mode, node: the keeper's */
 };

@@ -105,6 +105,8 @@ struct enforce_fence_options {
 	bool descriptors;   /* its tasks have descriptors from before: judge each use of one */
 	bool limit_output; /* the policy that it begins with lets one byte be written: the self-test */
 	size_t ring_bytes; /* a power of two */
+	/* Decisions a second that are told one by one; what is beyond is folded. 0: no budget. At most ENFORCE_EVENT_RATE_MAX. */
+	uint32_t event_rate;
 };
 
 /*
@@ -176,6 +178,12 @@ int enforce_state_open(struct error *error);
  * Else 0.
  */
 int enforce_fence_watch(struct enforce_fence *fence, struct error *error);
+
+/*
+ * Has what is folded (bpf/fold.bpf.h) and waits put into the ring: what has waited for a second, or all of it, at the
+ * fence's end. To be called often; enforce_fence_watch() does it.
+ */
+void enforce_fence_flush(struct enforce_fence *fence, bool all);
 
 /* Reads the fence's ring: enforce_ring_poll(). For an owner that reads itself. */
 int enforce_fence_poll(struct enforce_fence *fence, int timeout_ms, enforce_event_fn *fn,

@@ -109,6 +109,7 @@ static int cgroup_attach(struct enforce_fence *fence, struct error *error)
 /* With the lock held. The closed policy comes first, the way in last. */
 static int fence_make_locked(struct enforce_fence *fence, struct error *error)
 {
+	static const struct cordon_folds no_folds;
 	uint32_t tag;
 	int err = enforce_refresh(fence->enforce, error);
 
@@ -124,6 +125,9 @@ static int fence_make_locked(struct enforce_fence *fence, struct error *error)
 	fence->policy.root_flags = CORDON_ROOT_READ_ALLOW | CORDON_ROOT_EXEC_ALLOW;
 	tag = cordon_tag(fence->slot, fence->info.generation);
 	memset(&fence->enforce->state[fence->slot], 0, sizeof(struct cordon_state));
+	err = map_set(fence, ENFORCE_MAP_folds, &fence->slot, &no_folds, error);
+	if (err)
+		return err;
 	fence->lock_fd = enforce_run_make(fence, error);
 	err = fence->lock_fd < 0 ? fence->lock_fd : 0;
 	if (!err)
@@ -178,6 +182,7 @@ int enforce_fence_make(struct enforce *enforce, const struct enforce_fence_optio
 	fence->info.cgroup_level = options->cgroup->level;
 	fence->info.attached = options->attached;
 	fence->policy.output_bytes = options->limit_output;
+	fence->policy.event_ns = options->event_rate ? 1000000000 / options->event_rate : 0;
 	fence->info.descriptors = options->descriptors;
 	fence->info.degraded = enforce->meta.degraded;
 	if (options->out_fds)
@@ -381,6 +386,7 @@ int enforce_fence_set_at(struct enforce_fence *fence, const struct image *image,
 		return lock;
 	policy.generation = info.generation + 1;
 	policy.report_allow = report_allow;
+	policy.event_ns = fence->policy.event_ns;
 	memset(policy.root_filter, 0, sizeof(policy.root_filter));
 	memset(policy.near, 0, sizeof(policy.near));
 	memset(policy.known, 0, sizeof(policy.known));
@@ -551,6 +557,19 @@ const struct cordon_policy *enforce_fence_policy(const struct enforce_fence *fen
 struct cordon_state *enforce_fence_state(const struct enforce_fence *fence)
 {
 	return &fence->enforce->state[fence->slot];
+}
+
+void enforce_fence_flush(struct enforce_fence *fence, bool all)
+{
+	struct cordon_flush flush = { .slot = fence->slot, .all = all };
+	uint64_t folded = __atomic_load_n(&enforce_fence_state(fence)->folded, __ATOMIC_RELAXED);
+
+	LIBBPF_OPTS(bpf_test_run_opts, opts, .ctx_in = &flush, .ctx_size_in = sizeof(flush));
+
+	if (folded != fence->flushed &&
+	    !bpf_prog_test_run_opts(fence->enforce->prog[ENFORCE_PROG_fold_flush], &opts) &&
+	    !opts.retval)
+		fence->flushed = folded;
 }
 
 void enforce_fence_leave(struct enforce_fence *fence)

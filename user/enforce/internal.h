@@ -11,7 +11,8 @@
 #define ENFORCE_MAPS(M) \
 	M(tasks)        \
 	M(socks)        \
-	M(fences) M(policies) M(state) M(cgroups) M(roots) M(nets) M(rings) M(peer_keys) M(peers)
+	M(fences)       \
+	M(policies) M(state) M(cgroups) M(roots) M(nets) M(rings) M(folds) M(peer_keys) M(peers)
 
 #define ENFORCE_X(name) ENFORCE_MAP_##name,
 enum enforce_map { ENFORCE_MAPS(ENFORCE_X) ENFORCE_MAP_COUNT };
@@ -19,7 +20,10 @@ enum enforce_map { ENFORCE_MAPS(ENFORCE_X) ENFORCE_MAP_COUNT };
 
 /* The programs that are run or attached by their pins. */
 #define CORDON_X(program, type) ENFORCE_PROG_##program,
-enum enforce_prog { CORDON_CGROUP_HOOKS(CORDON_X) CORDON_ITERATORS(CORDON_X) ENFORCE_PROG_COUNT };
+enum enforce_prog {
+	CORDON_CGROUP_HOOKS(CORDON_X) CORDON_ITERATORS(CORDON_X) CORDON_RUN_PROGRAMS(CORDON_X)
+		ENFORCE_PROG_COUNT
+};
 #undef CORDON_X
 
 /* What is pinned last, and says what the pins are. */
@@ -68,6 +72,7 @@ struct enforce_fence {
 	struct cordon_policy policy;
 	struct cordon_peer peer;
 	uint32_t slot;
+	uint64_t flushed;    /* of what its state counts as folded, that is told */
 	uint64_t watched_ms; /* CLOCK_MONOTONIC, when its programs were last looked for */
 	int lock_fd;	     /* the fence's file, locked */
 	int ring_fd;

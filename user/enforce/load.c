@@ -80,6 +80,7 @@ const char *enforce_prog_name(enum enforce_prog prog)
 	static const char *const names[] = {
 #define CORDON_X(program, type) #program,
 		CORDON_CGROUP_HOOKS(CORDON_X) CORDON_ITERATORS(CORDON_X)
+			CORDON_RUN_PROGRAMS(CORDON_X)
 #undef CORDON_X
 	};
 

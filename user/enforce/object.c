@@ -41,6 +41,7 @@ static const struct section {
 	{ "cgroup/", BPF_PROG_TYPE_CGROUP_SOCK_ADDR, 0 },
 	{ "cgroup_skb/", BPF_PROG_TYPE_CGROUP_SKB, 0 },
 	{ "sockops", BPF_PROG_TYPE_SOCK_OPS, 0 },
+	{ "syscall", BPF_PROG_TYPE_SYSCALL, 0 },
 };
 
 /* As FNV-1a, but by words: tells one build from another, nothing more. */
@@ -120,8 +121,9 @@ static int on_ready(struct bpf_program *program, struct bpf_prog_load_opts *opts
 
 static int handler_register(struct error *error)
 {
-	static const char *const prefixes[] = { "lsm+",	 "fentry+", "fexit+",	   "tp_btf+",
-						"iter+", "cgroup+", "cgroup_skb+", "sockops" };
+	static const char *const prefixes[] = { "lsm+",	       "fentry+", "fexit+",
+						"tp_btf+",     "iter+",	  "cgroup+",
+						"cgroup_skb+", "sockops", "syscall" };
 	static bool done;
 
 	LIBBPF_OPTS(libbpf_prog_handler_opts, opts, .prog_prepare_load_fn = on_ready);
@@ -203,10 +205,9 @@ struct object_program *object_find(struct object *object, const char *name)
 /* The maps that are by slot are made for CORDON_FENCES_MAX fences; they get room for so many. */
 static int make_room(const struct object *object, uint32_t fences, struct error *error)
 {
-	static const char *const maps[] = {
-		"cordon_fences",  "cordon_policies", "cordon_state",
-		"cordon_cgroups", "cordon_rings",    "cordon_peer_keys"
-	};
+	static const char *const maps[] = { "cordon_fences",  "cordon_policies", "cordon_state",
+					    "cordon_cgroups", "cordon_rings",	 "cordon_peer_keys",
+					    "cordon_folds" };
 
 	for (size_t i = 0; i < ARRAY_SIZE(maps); i++) {
 		struct bpf_map *map = bpf_object__find_map_by_name(object->bpf, maps[i]);
@@ -319,7 +320,8 @@ static int load(const struct object_program *p, uint32_t log_level, char *log, s
 		    .attach_btf_id = p->attach_btf_id, .prog_btf_fd = (uint32_t)p->btf_fd,
 		    .func_info = p->functions, .func_info_cnt = p->n_functions,
 		    .func_info_rec_size = p->function_size, .log_level = log_level, .log_buf = log,
-		    .log_size = (uint32_t)log_size);
+		    .log_size = (uint32_t)log_size,
+		    .prog_flags = p->type == BPF_PROG_TYPE_SYSCALL ? BPF_F_SLEEPABLE : 0);
 
 	fd = bpf_prog_load(p->type, p->name, "GPL", p->insns, p->n_insns, &opts);
 	return fd < 0 ? -errno : fd;

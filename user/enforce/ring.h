@@ -20,6 +20,10 @@
 #define ENFORCE_RING_DEFAULT (1024 * 1024)
 #define ENFORCE_RING_MAX (256 * 1024 * 1024)
 
+/* A fence's budget of events, a second: what is decided beyond it is folded (bpf/fold.bpf.h). */
+#define ENFORCE_EVENT_RATE_DEFAULT 2000
+#define ENFORCE_EVENT_RATE_MAX 1000000
+
 struct enforce_ring;
 
 /* Called for each record, in the order of the ring; 8-byte aligned, valid during the call. */

@@ -104,6 +104,7 @@ int enforce_fence_watch(struct enforce_fence *fence, struct error *error)
 
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	now_ms = now.tv_sec * 1000ULL + now.tv_nsec / 1000000;
+	enforce_fence_flush(fence, false);
 	if (fence->info.broken || now_ms < fence->watched_ms + WATCH_INTERVAL_MS)
 		return 0;
 	fence->watched_ms = now_ms;

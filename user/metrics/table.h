@@ -23,6 +23,8 @@
 	  "events in the stream, each with its count")                                            \
 	M(LOST, COUNTER, "cordon_events_lost_total", CAUSE, NONE,                                 \
 	  "events that were numbered and could not be delivered: `ring_full` or `report`")        \
+	M(FOLDED, COUNTER, "cordon_events_folded_total", NONE, NONE,                              \
+	  "decisions beyond a fence's budget of events: an event of their kind counts them")      \
 	M(DENIED, COUNTER, "cordon_denied_total", RULE, NONE,                                     \
 	  "what a rule denied, or would have denied in audit mode, as events say")                \
 	M(FENCE_DENIED, COUNTER, "cordon_fence_denied_total", FENCE, NONE,                        \

@@ -125,7 +125,7 @@ static bool listen_is_good(const struct cordon_policy *policy)
 /* What is filled in when the policy is installed. */
 static bool policy_is_blank(const struct cordon_policy *policy)
 {
-	return !policy->generation && !policy->deny_filter &&
+	return !policy->generation && !policy->event_ns && !policy->deny_filter &&
 	       bytes_are_zero(&policy->btrfs, sizeof(policy->btrfs)) &&
 	       bytes_are_zero(policy->root_filter, sizeof(policy->root_filter)) &&
 	       bytes_are_zero(policy->near, sizeof(policy->near)) &&
@@ -140,8 +140,7 @@ static bool kernel_policy_is_good(const struct image *image)
 	    policy->loopback > CORDON_LOOPBACK_ALLOW || policy->has_nets != (image->n_nets != 0) ||
 	    policy->n_gateways > CORDON_GATEWAYS_MAX || policy->report_allow > 1)
 		return false;
-	if (policy->pad2 || !policy_is_blank(policy) || !resolvers_are_good(policy) ||
-	    !listen_is_good(policy))
+	if (!policy_is_blank(policy) || !resolvers_are_good(policy) || !listen_is_good(policy))
 		return false;
 	for (unsigned int i = 0; i < policy->n_gateways; i++)
 		if (!gateway_is_good(&policy->gateway[i]))
