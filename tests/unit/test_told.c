@@ -19,6 +19,7 @@
 #include <sys/wait.h>
 
 #include "cordond/front.h"
+#include "metrics/metrics.h"
 
 static char frame[EVENT_FRAME_MAX + 1];
 
@@ -416,6 +417,34 @@ static void test_unkept(void **state)
 	close(fd);
 }
 
+/* One event for many calls that a gateway did not let in: the figures have them all. */
+static void test_many(void **state)
+{
+	const struct event_gateway gateway = {
+		.reason = "rate_limited", .status = 429, .upstream_status = -1, .latency_us = -1
+	};
+	struct event_frame *head = (struct event_frame *)frame;
+	_cleanup_free_ char *page = NULL;
+	size_t size = frame_make(7, 1, &gateway), n_page;
+	int fd = gateway_connect();
+	FILE *out;
+
+	(void)state;
+	metrics_reset();
+	head->rule = CORDON_RULE_GW_QUOTA;
+	head->verdict = CORDON_VERDICT_DENY;
+	head->count = 123;
+	assert_int_equal(send(fd, frame, size, MSG_NOSIGNAL), size);
+	turn();
+	assert_int_equal(answer(fd), 0);
+	out = open_memstream(&page, &n_page);
+	assert_int_equal(metrics_write(out), 0);
+	fclose(out);
+	assert_non_null(strstr(page, "cordon_denied_total{rule=\"gateway.quota\"} 123\n"));
+	close(fd);
+	turn();
+}
+
 /* Sent again: after its answer, and while its number is awaited, by another connection. */
 static void test_again(void **state)
 {
@@ -610,6 +639,7 @@ int main(void)
 					    cmocka_unit_test(test_frame_refused),
 					    T(test_kept),
 					    T(test_unkept),
+					    T(test_many),
 					    T(test_again),
 					    T(test_asked_again),
 					    T(test_no_frame),
