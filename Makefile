@@ -374,6 +374,13 @@ containers: deps ## CONTAINERS_TIMES (200) one-shot containers of podman (crun, 
 	$(Q)share=$$(tests/containers/layer) && tests/vm/run -k $(CONTAINERS_KERNEL) --share "$$share" --timeout 30000 -- \
 		tests/containers/run --times $(CONTAINERS_TIMES)
 
+UNITS_KERNEL ?= 6.12
+
+.PHONY: units
+units: deps deb ## the Debian package and its units under systemd, on UNITS_KERNEL (6.12)
+	$(Q)share=$$(tests/units/root $(O)/cordon_$(VERSION)_amd64.deb) && tests/vm/run -k $(UNITS_KERNEL) --share "$$share" --timeout 1200 -- \
+		tests/units/run
+
 TOLD_KERNEL ?= 6.12
 
 .PHONY: told

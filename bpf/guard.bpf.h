@@ -156,15 +156,6 @@ int FENCE_HOOK(guard_setrlimit, struct task_struct *target, unsigned int resourc
 /* --- the kernel ---------------------------------------------------------------------------------------------- */
 
 /*
- * Capabilities over the host: what they open beyond files and the fence's own processes has no hook of its own, or several
- * (adjtimex, sethostname, swapon, reboot, iopl, acct, mount_setattr, routes, quotas, settings of sockets and devices).
- * One of a user namespace that was made from this one reaches what that owns, and counts, but not to enter it. Only what the task asks for
- * itself is judged: overlayfs and others act under credentials of their own, and io_uring may not (uring_override_creds).
- *
- * The kernel asks for CAP_SYS_ADMIN where a younger capability was refused; the second half of one question is not
- * reported again.
- */
-/*
  * Is the current task in setns(2)? What it would enter, others made: a container, or open_tree(2), at whose root is what was
  * mounted below a denied directory. A name space of one's own comes by unshare(2) and clone(2).
  */
@@ -176,6 +167,15 @@ static __always_inline bool enters_namespace(struct task_struct *task)
 	return number == NR_SETNS || number == NR_SETNS_COMPAT;
 }
 
+/*
+ * Capabilities over the host: what they open beyond files and the fence's own processes has no hook of its own, or several
+ * (adjtimex, sethostname, swapon, reboot, iopl, acct, mount_setattr, routes, quotas, settings of sockets and devices).
+ * One of a user namespace that was made from this one reaches what that owns, and counts, but not to enter it. Only what the
+ * task asks for itself is judged: overlayfs and others act under credentials of their own, and io_uring may not (uring_override_creds).
+ *
+ * The kernel asks for CAP_SYS_ADMIN where a younger capability was refused; the second half of one question is not
+ * reported again.
+ */
 SEC("lsm/capable")
 int FENCE_HOOK(guard_capable, const struct cred *cred, struct user_namespace *ns, int cap,
 	       unsigned int opts, int ret)
