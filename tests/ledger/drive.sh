@@ -14,7 +14,7 @@ drive=$1 dir=$2 kills=$3
 shift 3
 engines=("$@")
 [ ${#engines[@]} -gt 0 ] || engines=(sqlite postgres)
-increments=${CORDON_TEST_INCREMENTS:-1500}
+increments=${CORDON_TEST_INCREMENTS:-2500}
 passed=0 failed=0
 pids=()
 
