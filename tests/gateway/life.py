@@ -728,6 +728,32 @@ def _(world):
     upstream.close()
 
 
+@case("U-5", "a fence whose calls wait for a slow upstream does not make others wait")
+def _(world):
+    where, tenant = world.fence()
+    other, other_tenant = world.fence()
+    upstream, gateway = remote(world)
+    replies = []
+
+    def slow(i):
+        replies.append(gateway.post(where, "/remote", dict(refund(tenant, 1, f"s{i}"), mode="slow")))
+    threads = [threading.Thread(target=slow, args=(i,)) for i in range(24)]
+    for thread in threads:
+        thread.start()
+    end = time.monotonic() + 30
+    while len(replies) + len(world.db.rows("SELECT id FROM calls WHERE state = 'executing'")) < 24:
+        assert time.monotonic() < end
+        time.sleep(0.02)
+    expect(gateway.post(other, "/remote", refund(other_tenant, 1, "k")), 200, "ok")
+    assert len(replies) < 12, "the call of the other fence was the last"
+    for thread in threads:
+        thread.join()
+    assert [reply.word for reply in replies] == ["ok"] * 24, replies
+    # Four of sixteen, and the other fence's.
+    assert upstream.most <= 5 and sum(upstream.effects.values()) == 25, (upstream.most, upstream.effects)
+    upstream.close()
+
+
 # --- what it costs ------------------------------------------------------------------------------------------------
 
 

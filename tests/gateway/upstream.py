@@ -12,6 +12,7 @@ class Upstream:
     def __init__(self, host="127.0.0.1"):
         self.seen = []  # (method, path, headers, body)
         self.effects = collections.Counter()  # by the key that the gateway sends
+        self.under_way, self.most = 0, 0  # requests now, and at most at the same time
         self.lock = threading.Lock()
         outer = self
 
@@ -32,6 +33,15 @@ class Upstream:
                 value = json.loads(body)
                 with outer.lock:
                     outer.seen.append((self.command, self.path, dict(self.headers), body))
+                    outer.under_way += 1
+                    outer.most = max(outer.most, outer.under_way)
+                try:
+                    self.behave(value)
+                finally:
+                    with outer.lock:
+                        outer.under_way -= 1
+
+            def behave(self, value):
                 behaviour = value.get("mode", "ok")
                 good = json.dumps({"refunded": value.get("amount"), "remaining": 1, "secret": "inside"}).encode()
                 if behaviour == "slow":

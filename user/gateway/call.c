@@ -221,6 +221,7 @@ static void on_execute(struct pool_task *task)
 static enum step execute(struct call *call)
 {
 	call->task.run = on_execute;
+	call->task.owner = call->caller ? call->caller->share : NULL;
 	if (pool_submit(call->gateway->upstreams, &call->task) == 0)
 		return STEP_WAIT;
 	/* Nothing left: the ledger has to know before the key can be used again. */

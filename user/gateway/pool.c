@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* See pool.h. Tasks are taken in the order in which they came. */
+/* See pool.h. Tasks are taken in the order in which they came, but for those whose owner has its share. */
 #include "gateway/pool.h"
 
 #include <errno.h>
@@ -7,6 +7,7 @@
 #include <stdbool.h>
 
 #define STACK_BYTES (512 * 1024)
+#define SHARE 4 /* one owner may have a quarter */
 
 struct pool {
 	pthread_mutex_t mutex;
@@ -14,31 +15,80 @@ struct pool {
 	struct pool_task *first, **last;
 	size_t waiting, queue_max;
 	bool closing;
-	size_t n;
-	pthread_t threads[];
+	size_t n, share;
+	struct pool_thread {
+		struct pool *pool;
+		pthread_t thread;
+		const void *owner; /* of the task that it runs; NULL: none, or nobody's */
+	} threads[];
 };
+
+/* With the mutex: how many of its tasks run. */
+static size_t running(const struct pool *pool, const void *owner)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; owner && i < pool->n; i++)
+		n += pool->threads[i].owner == owner;
+	return n;
+}
+
+/* With the mutex: how many of its tasks wait. */
+static size_t waiting(const struct pool *pool, const void *owner)
+{
+	size_t n = 0;
+
+	for (const struct pool_task *task = pool->first; owner && task; task = task->next)
+		n += task->owner == owner;
+	return n;
+}
+
+/* With the mutex: the next task that may run; NULL: none. */
+static struct pool_task *take(struct pool *pool)
+{
+	const void *full = NULL; /* the owner that was last found to have its share */
+
+	for (struct pool_task **place = &pool->first; *place; place = &(*place)->next) {
+		struct pool_task *task = *place;
+
+		if (task->owner &&
+		    (task->owner == full || running(pool, task->owner) >= pool->share)) {
+			full = task->owner;
+			continue;
+		}
+		*place = task->next;
+		if (!task->next)
+			pool->last = place;
+		pool->waiting--;
+		return task;
+	}
+	return NULL;
+}
 
 static void *pool_work(void *data)
 {
-	struct pool *pool = data;
-	struct pool_task *task;
+	struct pool_thread *self = data;
+	struct pool *pool = self->pool;
 
-	for (;;) {
-		pthread_mutex_lock(&pool->mutex);
-		while (!pool->first && !pool->closing)
+	pthread_mutex_lock(&pool->mutex);
+	while (pool->first || !pool->closing) {
+		struct pool_task *task = take(pool);
+
+		if (!task) {
 			pthread_cond_wait(&pool->wake, &pool->mutex);
-		task = pool->first;
-		if (task) {
-			pool->first = task->next;
-			if (!pool->first)
-				pool->last = &pool->first;
-			pool->waiting--;
+			continue;
 		}
+		self->owner = task->owner;
 		pthread_mutex_unlock(&pool->mutex);
-		if (!task)
-			return NULL;
 		task->run(task);
+		pthread_mutex_lock(&pool->mutex);
+		self->owner = NULL;
+		/* This one looks itself; at the end all others look whether there is nothing left. */
+		if (pool->closing)
+			pthread_cond_broadcast(&pool->wake);
 	}
+	pthread_mutex_unlock(&pool->mutex);
+	return NULL;
 }
 
 int pool_open(size_t n, size_t queue_max, struct pool **ret_pool)
@@ -52,13 +102,20 @@ int pool_open(size_t n, size_t queue_max, struct pool **ret_pool)
 	pthread_mutex_init(&pool->mutex, NULL);
 	pthread_cond_init(&pool->wake, NULL);
 	pool->last = &pool->first;
+	pool->share = n < SHARE ? 1 : n / SHARE;
 	pool->queue_max = queue_max;
 	pthread_attr_init(&attr);
 	pthread_attr_setstacksize(&attr, STACK_BYTES);
+	/* They look at each other under the mutex only. */
+	pthread_mutex_lock(&pool->mutex);
 	while (r == 0 && pool->n < n) {
-		r = -pthread_create(&pool->threads[pool->n], &attr, pool_work, pool);
+		struct pool_thread *self = &pool->threads[pool->n];
+
+		self->pool = pool;
+		r = -pthread_create(&self->thread, &attr, pool_work, self);
 		pool->n += r == 0;
 	}
+	pthread_mutex_unlock(&pool->mutex);
 	pthread_attr_destroy(&attr);
 	if (r < 0)
 		pool_close(pool);
@@ -76,7 +133,7 @@ void pool_close(struct pool *pool)
 	pthread_cond_broadcast(&pool->wake);
 	pthread_mutex_unlock(&pool->mutex);
 	for (size_t i = 0; i < pool->n; i++)
-		pthread_join(pool->threads[i], NULL);
+		pthread_join(pool->threads[i].thread, NULL);
 	pthread_cond_destroy(&pool->wake);
 	pthread_mutex_destroy(&pool->mutex);
 	free(pool);
@@ -88,7 +145,8 @@ int pool_submit(struct pool *pool, struct pool_task *task)
 
 	task->next = NULL;
 	pthread_mutex_lock(&pool->mutex);
-	if (pool->waiting == pool->queue_max || pool->closing) {
+	if (pool->waiting == pool->queue_max || pool->closing ||
+	    waiting(pool, task->owner) >= pool->queue_max / SHARE) {
 		r = -EAGAIN;
 	} else {
 		*pool->last = task;
