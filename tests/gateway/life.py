@@ -754,6 +754,35 @@ def _(world):
     upstream.close()
 
 
+@case("U-6", "what waited for its turn at an upstream for half a minute is not sent, and its key can be used again",
+      engines=("sqlite",))
+def _(world):
+    where, tenant = world.fence()
+    upstream, gateway = remote(world)
+    gateway.kill()
+    gateway.configure(config=gateway.settings["config"] + "executors: 1\n")
+    gateway.start()
+    with contextlib.ExitStack() as stack:
+        # Seventeen that take two seconds each, and three behind them.
+        held = [stack.enter_context(gateway.connect(where, timeout=90)) for _ in range(20)]
+        for i, c in enumerate(held):
+            body = json.dumps(dict(refund(tenant, 1, f"k{i}"), mode="hang" if i < 17 else "ok")).encode()
+            c.send(b"POST /remote HTTP/1.1\r\nHost: g\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
+            end = time.monotonic() + 30
+            while world.db.rows("SELECT COUNT(*) FROM calls")[0][0] <= i:  # one after the other
+                assert time.monotonic() < end
+                time.sleep(0.005)
+        for c in held[:15]:
+            expect(c.read(), 409, "outcome_ambiguous")
+        for c in held[17:]:
+            expect(c.read(), 503, "overloaded")
+    assert not upstream.effects, upstream.effects
+    for i in range(17, 20):
+        expect(gateway.post(where, "/remote", dict(refund(tenant, 1, f"k{i}"), mode="ok")), 200, "ok")
+    assert sum(upstream.effects.values()) == 3 and set(upstream.effects.values()) == {1}, upstream.effects
+    upstream.close()
+
+
 # --- what it costs ------------------------------------------------------------------------------------------------
 
 

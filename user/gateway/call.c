@@ -51,6 +51,7 @@ struct call {
 	int64_t approval_expires_ns;
 	long upstream_status;
 	struct timespec start;
+	time_t ready_s; /* since when it may be sent */
 	char path[257];
 };
 
@@ -209,17 +210,32 @@ static enum step approve(struct call *call)
 
 /* --- execute ---------------------------------------------------------------------------------- */
 
+/* Time asleep counts: the other gateways do not know of it. */
+static time_t boot_s(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_BOOTTIME, &now);
+	return now.tv_sec;
+}
+
+/* What waited for half of the lease is not sent: another gateway may be about to take the call for one whose gateway died. */
 static void on_execute(struct pool_task *task)
 {
 	struct call *call = (struct call *)((char *)task - offsetof(struct call, task));
 
-	call->code = upstream_execute(call->gateway, call->tool, call->id, call->sent,
-				      &call->job.answer, &call->result, &call->upstream_status);
+	if (boot_s() - call->ready_s < LEDGER_LEASE_S / 2)
+		call->code =
+			upstream_execute(call->gateway, call->tool, call->id, call->sent,
+					 &call->job.answer, &call->result, &call->upstream_status);
+	else
+		call->code = upstream_give_up(call->gateway, call->id, &call->job.answer);
 	worker_post(&call->work);
 }
 
 static enum step execute(struct call *call)
 {
+	call->ready_s = boot_s();
 	call->task.run = on_execute;
 	call->task.owner = call->caller ? call->caller->share : NULL;
 	if (pool_submit(call->gateway->upstreams, &call->task) == 0)

@@ -264,6 +264,15 @@ enum ledger_code upstream_execute(struct gateway *gateway, const struct tool *to
 						       : LEDGER_OUTCOME_AMBIGUOUS;
 }
 
+enum ledger_code upstream_give_up(struct gateway *gateway, int64_t call,
+				  struct ledger_answer *ret_finish)
+{
+	const struct upstream_answer nothing = { .outcome = LEDGER_STATE_FAILED };
+
+	return settle(gateway, call, &nothing, ret_finish) == LEDGER_OK ? LEDGER_OVERLOADED
+									: LEDGER_COMMIT_UNKNOWN;
+}
+
 enum ledger_code gateway_execute_kept(struct gateway *gateway, const struct ledger_answer *approved,
 				      struct ledger_answer *ret_answer)
 {

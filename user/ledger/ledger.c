@@ -164,7 +164,7 @@ static int copy_options(struct ledger *ledger, const struct ledger_options *opti
 	own->lock_timeout_ms = own->lock_timeout_ms ? own->lock_timeout_ms : 5000;
 	own->approval_ttl_s = own->approval_ttl_s ? own->approval_ttl_s : 3600;
 	own->key_ttl_s = own->key_ttl_s ? own->key_ttl_s : KEY_TTL_MIN_S;
-	own->lease_s = own->lease_s ? own->lease_s : 60;
+	own->lease_s = own->lease_s ? own->lease_s : LEDGER_LEASE_S;
 	return err ? error_set(error, ENOMEM, "ledger: no memory") : 0;
 }
 

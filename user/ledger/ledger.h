@@ -41,6 +41,7 @@
 #define LEDGER_HASH_SIZE 32
 #define LEDGER_APPROVAL_ID_SIZE 33 /* 128 random bits in hexadecimal, and NUL */
 #define LEDGER_PARAMS_MAX 16
+#define LEDGER_LEASE_S 60 /* unless options say another */
 
 struct ledger;
 struct ledger_tool;
@@ -64,7 +65,7 @@ struct ledger_options {
 	unsigned int approval_ttl_s; /* for tools that say none; 0: 3,600 */
 	unsigned int key_ttl_s; /* how long a finished key is kept; at least (and 0 for) 86,400 */
 	unsigned int
-		lease_s; /* a gateway not heard of for so long is taken for dead by the others; 0: 60 */
+		lease_s; /* a gateway not heard of for so long is taken for dead by the others; 0: LEDGER_LEASE_S */
 	bool accept_clock; /* open although the clock is more than a day behind the last record */
 	bool accept_rollback; /* open although the anchor says that records are missing; the anchor is set anew */
 	/* For tests: wall clock and monotonic clock in ns; NULL: CLOCK_REALTIME, CLOCK_MONOTONIC. */
