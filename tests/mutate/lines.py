@@ -176,7 +176,7 @@ LINES = [
     (NET, "int net_sendmsg4(", "return sock_addr4(ctx, CORDON_OP_SENDMSG);", "return CGROUP_ALLOW;", "N-03 another's udp|N-36 a query"),
     (NET, "int net_sendmsg6(", "return sock_addr6(ctx, CORDON_OP_SENDMSG);", "return CGROUP_ALLOW;", "N-03 another's udp|N-36 a query"),
     (NET, "int net_sock_create(", "mark->fence_id = f.fence->id;", ";", "N-03 "),
-    (NET, "static __always_inline __u32 packet_rule", "return CORDON_RULE_NET_LOOPBACK;", "return d->rule;", "N-03 another's udp|N-03 another's tcp listener that shares"),
+    (NET, "static __always_inline __u32 packet_rule", "rule = CORDON_RULE_NET_LOOPBACK;", ";", "N-03 another's udp|N-03 another's tcp listener that shares"),
     (NET, "noinline int packet_read", "if (head[0] != 0x45)", "if (0)", "N-05 IP options"),
     # Two lines for one thing: no rule has a yes for what is neither TCP nor UDP, and the packet hook does not ask for one, so that
     # what the kernel itself sends (neighbour discovery) is denied without a report.
