@@ -143,9 +143,13 @@ def unfence(attacker, owner):
     """All ends; and then the attacks get through again."""
     owner("end")
     before = attacker.counts()
-    attacker.more(4)
-    got = attacker.counts()
-    tap.ok(got[1] > before[1] and got[2] > before[2], "control: after the end of the fence both attacks get through", f"{before} {got}")
+
+    def through():
+        attacker.more(4)
+        got = attacker.counts()
+        return got[1] > before[1] and got[2] > before[2]
+
+    tap.ok(wait_for(through), "control: after the end of the fence both attacks get through", f"{before} {attacker.counts()}")
     attacker.kill()
     owner("close")
     owner.end()
