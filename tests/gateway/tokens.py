@@ -122,7 +122,7 @@ def caller_of(world):
     caller.end()
 
 
-@case("G-01", "a grant without a signature, whatever its header calls that: 401, and nothing is used up", engines=("sqlite",))
+@case("G-01", "a grant without a signature, whatever its header calls that: 401, and nothing is used up")
 def _(world):
     with caller_of(world) as caller:
         claims = encode(caller.claims)
@@ -136,7 +136,7 @@ def _(world):
         caller.refused("the right header, no signature", f"{encode(caller.header)}.{claims}.", "grant_signature")
 
 
-@case("G-02", "the public key as the secret of an HMAC: 401", engines=("sqlite",))
+@case("G-02", "the public key as the secret of an HMAC: 401")
 def _(world):
     with caller_of(world) as caller:
         for alg, digest in (("HS256", hashlib.sha256), ("HS384", hashlib.sha384), ("HS512", hashlib.sha512), ("EdDSA", hashlib.sha512)):
@@ -148,7 +148,7 @@ def _(world):
             caller.refused(f"the key's own signature called {alg}", caller.keys.token(dict(caller.header, alg=alg), caller.claims), "grant_alg")
 
 
-@case("G-04", "claims that are missing, and times: 401, each with its own reason; 5 s of leeway and no more", engines=("sqlite",))
+@case("G-04", "claims that are missing, and times: 401, each with its own reason; 5 s of leeway and no more")
 def _(world):
     with caller_of(world) as caller:
         sign = lambda **claims: caller.keys.token(caller.header, {k: v for k, v in dict(caller.claims, **claims).items() if v is not None})
