@@ -504,6 +504,8 @@ int enforce_fence_check(struct enforce_fence *fence, int pidfd, struct error *er
 	return 0;
 }
 
+enum { RELEASE_FREEZE_MS = 1000 };
+
 static void fence_unmark(struct enforce_fence *fence)
 {
 	struct cordon_fence info = fence->info;
@@ -513,6 +515,26 @@ static void fence_unmark(struct enforce_fence *fence)
 	info.ending = 1;
 	bpf_map_update_elem(fence->enforce->map[ENFORCE_MAP_fences], &fence->slot, &info, BPF_ANY);
 	enforce_iterate(fence->enforce->prog[ENFORCE_PROG_fence_unmark_all], NULL);
+}
+
+/*
+ * Nobody enters any more; then who is inside is set free. Frozen: a child that is being made has its mark and is not to be
+ * found yet, a thread that executes takes its leader's place, and who keeps a mark is denied everything once its fence is no
+ * more. Who is in another cgroup by now is not frozen, so the marks are looked for twice; nor is what does not stop in time.
+ */
+static void fence_release(struct enforce_fence *fence)
+{
+	const struct host_cgroup *cgroup = fence->cgroup;
+	bool freeze = !fence->info.degraded && host_cgroup_populated(cgroup) > 0 &&
+		      !host_cgroup_frozen(cgroup);
+
+	if (freeze)
+		freeze = !host_cgroup_freeze(cgroup, true, RELEASE_FREEZE_MS, NULL);
+	bpf_map_delete_elem(fence->enforce->map[ENFORCE_MAP_cgroups], &fence->info.cgroup_id);
+	fence_unmark(fence);
+	fence_unmark(fence);
+	if (freeze)
+		host_cgroup_freeze(cgroup, false, RELEASE_FREEZE_MS, NULL);
 }
 
 /* --- the rest ----------------------------------------------------------------------------------------------- */
@@ -597,13 +619,8 @@ void enforce_fence_end(struct enforce_fence *fence)
 		return;
 	lock = enforce_lock(NULL);
 	if (fence->info.id) {
-		if (fence->info.attached) {
-			/* Nobody enters any more; then who is inside is set free; twice, for a fork in between. */
-			bpf_map_delete_elem(fence->enforce->map[ENFORCE_MAP_cgroups],
-					    &fence->info.cgroup_id);
-			fence_unmark(fence);
-			fence_unmark(fence);
-		}
+		if (fence->info.attached)
+			fence_release(fence);
 		enforce_slot_free(fence->enforce, fence->slot, fence->keys);
 		enforce_run_remove(&fence->info); /* also of one that was not made to its end */
 		enforce_demand_drop(fence->enforce);

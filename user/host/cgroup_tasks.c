@@ -89,12 +89,22 @@ static bool is_gone(int r)
 	return r == -ENODEV || r == -ENOENT;
 }
 
-int host_cgroup_populated(const struct host_cgroup *cgroup)
+static int cgroup_is(const struct host_cgroup *cgroup, const char *key)
 {
 	_cleanup_close_ int fd = openat(cgroup->fd, "cgroup.events", O_RDONLY | O_CLOEXEC);
-	int r = fd < 0 ? -errno : events_value(fd, "populated");
+	int r = fd < 0 ? -errno : events_value(fd, key);
 
 	return is_gone(r) ? 0 : r;
+}
+
+int host_cgroup_populated(const struct host_cgroup *cgroup)
+{
+	return cgroup_is(cgroup, "populated");
+}
+
+int host_cgroup_frozen(const struct host_cgroup *cgroup)
+{
+	return cgroup_is(cgroup, "frozen");
 }
 
 bool host_cgroup_gone(const struct host_cgroup *cgroup)

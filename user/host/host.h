@@ -67,6 +67,9 @@ int host_container_pid(const char *container, pid_t *ret_pid, char *ret_id, size
 int host_cgroup_freeze(const struct host_cgroup *cgroup, bool freeze, unsigned int timeout_ms,
 		       struct error *error);
 
+/* Are all tasks frozen, by whomever? 1 yes, 0 no, -errno. */
+int host_cgroup_frozen(const struct host_cgroup *cgroup);
+
 /* Kills all tasks (cgroup.kill; where it is missing, SIGKILL to each until none is left) and waits until empty. */
 int host_cgroup_kill(const struct host_cgroup *cgroup, unsigned int timeout_ms,
 		     struct error *error);
