@@ -358,7 +358,7 @@ RACES_KERNELS ?= 6.1 newest
 RACES_TRIES ?= 100000
 
 .PHONY: races
-races: deps ## races of paths, identity and network, RACES_TRIES (100,000) each, on RACES_KERNELS (6.1 newest)
+races: deps ## races of paths, identity and network, RACES_TRIES (100,000) each, attach a tenth, on RACES_KERNELS (6.1 newest)
 	$(Q)$(MAKE) --no-print-directory $(JOBS) all $(GUEST) $(RACE)
 	$(Q)rc=0; for k in $(RACES_KERNELS); do for t in "race/run migrate flip exec born --tries" "race/run attach --tries" attack/races; do \
 		tests/vm/run -k $$k --timeout 3000 -- tests/$$t $(RACES_TRIES) || rc=1; done; done; exit $$rc
