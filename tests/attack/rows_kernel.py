@@ -190,6 +190,8 @@ def shell_prep(arena, a):
     if pid == 0:
         os.execv("/bin/sleep", ["sleep", "600"])
     SHELLS.append((pid, master))
+    while open(f"/proc/{pid}/comm").read() != "sleep\n":  # in the foreground since before
+        time.sleep(0.005)
     a.values["TTY"] = os.ptsname(master) if hasattr(os, "ptsname") else f"/dev/pts/{struct.unpack('=i', fcntl.ioctl(master, 0x80045430, bytes(4)))[0]}"
 
 
