@@ -4,6 +4,7 @@ Rows of the second attacker pass (docs/threat-model.md, whose numbers B-NN they 
 got through, and what asks a hook in a way that no other row does.
 """
 
+import atexit
 import ctypes
 import errno
 import fcntl
@@ -187,7 +188,10 @@ def container_prep(arena, a):
     if "container" in OUTSIDE:
         OUTSIDE["container"].kill()
         OUTSIDE["container"].wait()
-    OUTSIDE["container"] = subprocess.Popen(["unshare", "-U", "-r", "-u", "-m", "sh", "-c", "hostname theirs; echo; exec sleep 600"], stdout=subprocess.PIPE)
+    else:
+        atexit.register(lambda: OUTSIDE["container"].kill())
+    OUTSIDE["container"] = subprocess.Popen(["unshare", "-U", "-r", "-u", "-m", "sh", "-c", "hostname theirs; echo; exec sleep 600"],
+                                            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     OUTSIDE["container"].stdout.readline()
     a.values["THEIRS"] = str(OUTSIDE["container"].pid)
 
