@@ -25,6 +25,25 @@ static void judge_text(const struct head_text *text, const char *buffer, size_t 
 		MUST(text->p >= buffer && text->p + text->n <= buffer + size);
 }
 
+/* What the lines are read as once more is what the head was made of. */
+static void judge_lines(const struct head *head, const char *buffer, size_t size)
+{
+	struct head_text rest = head->lines, name, value;
+	unsigned int n = 0;
+
+	judge_text(&rest, buffer, size);
+	while (head_next(&rest, &name, &value)) {
+		MUST(++n <= limits.lines && name.n);
+		judge_text(&name, buffer, size);
+		judge_text(&value, buffer, size);
+		MUST(!memchr(value.p, '\n', value.n) && !memchr(value.p, '\r', value.n));
+	}
+	MUST(rest.n == 0);
+	MUST(head_find(head, "Authorization", &value) == (head->authorization.p != NULL));
+	MUST(!head->authorization.p ||
+	     (value.p == head->authorization.p && value.n == head->authorization.n));
+}
+
 static int read_copy(const uint8_t *data, size_t size)
 {
 	char *copy = malloc(size ? size : 1);
@@ -39,6 +58,7 @@ static int read_copy(const uint8_t *data, size_t size)
 	MUST(r >= 0 || (r <= -400 && r >= -505 && reason[0]));
 	if (r > 0) {
 		judge_text(&head.path, copy, (size_t)r);
+		judge_lines(&head, copy, (size_t)r);
 		judge_text(&head.authorization, copy, (size_t)r);
 		judge_text(&head.idempotency_key, copy, (size_t)r);
 		MUST(head.path.n && head.path.p[0] == '/' &&

@@ -136,6 +136,31 @@ static void what_a_head_says(void **state)
 }
 
 /* At the limit it is whole, one byte beyond it is refused, and no byte behind the limit is looked at. */
+static void headers_are_read_one_by_one(void **state)
+{
+	static const char text[] =
+		OK "Accept: a\r\nX-Y:\t b c \r\naccept:\r\nContent-Length: 0\r\n\r\n";
+	static const char *const expected[] = { "Host",	  "g", "Accept",	 "a", "X-Y", "b c",
+						"accept", "",  "Content-Length", "0" };
+	struct head_text rest, name, value;
+	const char *reason;
+	struct head head;
+	size_t n = 0;
+
+	(void)state;
+	assert_true(head_read(text, sizeof(text) - 1, &limits, &head, &reason) > 0);
+	rest = head.lines;
+	while (head_next(&rest, &name, &value)) {
+		assert_true(n + 2 <= ARRAY_SIZE(expected));
+		assert_true(head_text_is(&name, expected[n++]));
+		assert_true(head_text_is(&value, expected[n++]));
+	}
+	assert_int_equal(n, ARRAY_SIZE(expected));
+	assert_int_equal(head_find(&head, "ACCEPT", &value), 2);
+	assert_true(head_text_is(&value, "a"));
+	assert_int_equal(head_find(&head, "Accep", &value), 0);
+}
+
 static void the_head_has_a_limit(void **state)
 {
 	char text[2048];
@@ -159,6 +184,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_row_in_every_cut),
 		cmocka_unit_test(what_a_head_says),
+		cmocka_unit_test(headers_are_read_one_by_one),
 		cmocka_unit_test(the_head_has_a_limit),
 	};
 

@@ -53,11 +53,32 @@ static void test_hex(void **state)
 	}
 }
 
+static void test_shallow(void **state)
+{
+	static const struct {
+		const char *text;
+		unsigned int max;
+		bool shallow;
+	} rows[] = {
+		{ "", 0, true },	   { "[]", 0, false },	      { "[{}]", 2, true },
+		{ "[{}]", 1, false },	   { "[[],[],{}]", 2, true }, { "\"[[[[\"", 0, true },
+		{ "\"\\\"[[\"", 0, true }, { "\"\\\\\"[", 0, false }, { "]]][[", 1, false },
+		{ "]]][", 1, true },	   { "\"\\", 0, true },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
+		assert_int_equal(util_json_is_shallow(rows[i].text, strlen(rows[i].text),
+						      rows[i].max),
+				 rows[i].shallow);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_decimal),
 		cmocka_unit_test(test_hex),
+		cmocka_unit_test(test_shallow),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -37,6 +37,7 @@ struct call {
 	const struct tool *tool;
 	struct caller *caller;
 	const struct request *request; /* until the first wait */
+	struct call_voice *voice;      /* NULL: the answer is HTTP's */
 	unsigned int phase;
 	struct input input;
 	char grant[LEDGER_NAME_MAX + 1];
@@ -108,7 +109,7 @@ static enum step authorize(struct call *call)
 
 /* --- reserve ---------------------------------------------------------------------------------- */
 
-static bool caller_has_scope(const struct identity *id, const char *scope)
+bool caller_has_scope(const struct identity *id, const char *scope)
 {
 	for (uint32_t i = 0; i < id->n_scopes && i < IDENTITY_SCOPES_MAX; i++)
 		if (!strcmp(id->scopes[i], scope))
@@ -370,7 +371,10 @@ static enum step answer(struct call *call)
 						    : 0);
 	char stack[2048], *text = room <= sizeof(stack) ? stack : malloc(room);
 
-	if (call->work.conn && text)
+	if (call->work.conn && text && call->voice)
+		call->voice->say(call->voice, call->work.conn, call->code, text,
+				 (size_t)print_answer(text, room, call));
+	else if (call->work.conn && text)
 		conn_answer(call->work.conn, ledger_code_info(call->code)->http_status, text,
 			    (size_t)print_answer(text, room, call));
 	else if (call->work.conn)
@@ -407,6 +411,8 @@ static void call_free(struct call *call)
 	input_release(&call->input);
 	free(call->sent);
 	free(call->result);
+	if (call->voice)
+		call->voice->free(call->voice);
 	caller_unref(call->caller);
 	setup_unref(call->setup);
 	free(call);
@@ -435,16 +441,19 @@ static void on_resume(struct work *work)
 	call_run(call);
 }
 
-void call_start(const struct request *request, const struct tool *tool)
+void call_start(const struct request *request, const struct tool *tool, struct call_voice *voice)
 {
 	struct call *call = calloc(1, sizeof(*call));
 	size_t n = request->head->path.n;
 
 	if (!call) {
+		if (voice)
+			voice->free(voice);
 		conn_refuse(request->conn, LEDGER_OVERLOADED, NULL);
 		return;
 	}
 	clock_gettime(CLOCK_MONOTONIC, &call->start);
+	call->voice = voice;
 	call->gateway = request->gateway;
 	call->setup = setup_ref(request->setup);
 	call->caller = caller_ref(request->caller);

@@ -127,6 +127,7 @@ static const char *status_word(int status)
 		{ 403, "Forbidden" },
 		{ 404, "Not Found" },
 		{ 405, "Method Not Allowed" },
+		{ 406, "Not Acceptable" },
 		{ 408, "Request Timeout" },
 		{ 409, "Conflict" },
 		{ 411, "Length Required" },
@@ -284,6 +285,12 @@ static void conn_say(struct conn *conn, int status, const char *headers, const c
 void conn_answer(struct conn *conn, int status, const char *body, size_t body_n)
 {
 	conn_say(conn, status, status_headers(status), body, body_n);
+}
+
+void conn_answer_with(struct conn *conn, int status, const char *headers, const char *body,
+		      size_t body_n)
+{
+	conn_say(conn, status, headers, body, body_n);
 }
 
 void conn_answer_later(struct conn *conn, int status, const char *body, size_t body_n)

@@ -259,17 +259,22 @@ static const struct header {
 	{ "content-encoding", take_content_encoding, false },
 };
 
-static int take_header(struct reader *reader, const struct head_text *name,
-		       const struct head_text *raw)
+static struct head_text text_trim(struct head_text value)
 {
-	struct head_text value = *raw;
-
 	while (value.n && strchr(" \t", value.p[0])) {
 		value.p++;
 		value.n--;
 	}
 	while (value.n && strchr(" \t", value.p[value.n - 1]))
 		value.n--;
+	return value;
+}
+
+static int take_header(struct reader *reader, const struct head_text *name,
+		       const struct head_text *raw)
+{
+	struct head_text value = text_trim(*raw);
+
 	for (size_t i = 0; i < ARRAY_SIZE(header_table); i++) {
 		const struct header *header = &header_table[i];
 
@@ -344,8 +349,10 @@ int head_read(const char *buffer, size_t size, const struct head_limits *limits,
 	memset(ret_head, 0, sizeof(*ret_head));
 	*ret_reason = "";
 	r = take_line(&reader, &line);
+	ret_head->lines.p = reader.p;
 	for (take_fn *take = read_request_line; r > 0; take = read_header_line) {
 		if (line.n == 0 && take == read_header_line) {
+			ret_head->lines.n = (size_t)(line.p - ret_head->lines.p);
 			r = judge_head(&reader);
 			return r < 0 ? r : (int)(reader.p - buffer);
 		}
@@ -356,4 +363,32 @@ int head_read(const char *buffer, size_t size, const struct head_limits *limits,
 	if (r == HEAD_PARTIAL && (cut || size == limits->bytes))
 		return fault(&reader, 431, "a head that is too long");
 	return r;
+}
+
+bool head_next(struct head_text *rest, struct head_text *ret_name, struct head_text *ret_value)
+{
+	const char *end = rest->p + rest->n, *cr = memchr(rest->p, '\r', rest->n), *colon;
+
+	if (!cr)
+		return false;
+	colon = memchr(rest->p, ':', (size_t)(cr - rest->p));
+	*ret_name = (struct head_text){ rest->p, (size_t)(colon - rest->p) };
+	*ret_value = text_trim((struct head_text){ colon + 1, (size_t)(cr - colon - 1) });
+	rest->p = cr + 2;
+	rest->n = (size_t)(end - rest->p);
+	return true;
+}
+
+unsigned int head_find(const struct head *head, const char *name, struct head_text *ret_value)
+{
+	struct head_text rest = head->lines, found, value;
+	unsigned int n = 0;
+
+	while (head_next(&rest, &found, &value)) {
+		if (!text_is_nocase(&found, name))
+			continue;
+		if (n++ == 0)
+			*ret_value = value;
+	}
+	return n;
 }

@@ -37,6 +37,7 @@ struct head {
 	bool has_length;
 	uint64_t length; /* of the body */
 	struct head_text authorization, idempotency_key;
+	struct head_text lines; /* all headers as they came, each with its CR and LF */
 };
 
 /* Results of head_read() besides the bytes of a whole head. */
@@ -53,5 +54,14 @@ int head_read(const char *buffer, size_t size, const struct head_limits *limits,
 	      struct head *ret_head, const char **ret_reason);
 
 bool head_text_is(const struct head_text *text, const char *word);
+
+/*
+ * The next header of *rest, which begins as head->lines of a head that was read; blanks around the value are not in it. false:
+ * there are no more.
+ */
+bool head_next(struct head_text *rest, struct head_text *ret_name, struct head_text *ret_value);
+
+/* How often a header is there, whatever the case of its letters; *ret_value is the first one's. */
+unsigned int head_find(const struct head *head, const char *name, struct head_text *ret_value);
 
 #endif

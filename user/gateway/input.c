@@ -29,30 +29,6 @@ void input_release(struct input *input)
 	input->root = NULL;
 }
 
-/* Brackets inside one another, by counting alone: the parser, which recurses, only sees what is flat. */
-static bool depth_is_sane(const char *p, size_t size)
-{
-	unsigned int depth = 0;
-	bool quoted = false;
-
-	for (size_t i = 0; i < size; i++) {
-		if (quoted) {
-			if (p[i] == '\\')
-				i++;
-			else
-				quoted = p[i] != '"';
-		} else if (p[i] == '"') {
-			quoted = true;
-		} else if (p[i] == '{' || p[i] == '[') {
-			if (++depth > INPUT_DEPTH_MAX)
-				return false;
-		} else if ((p[i] == '}' || p[i] == ']') && depth) {
-			depth--;
-		}
-	}
-	return true;
-}
-
 static enum ledger_code parse(const char *body, size_t size, struct input *input)
 {
 	json_error_t error;
@@ -60,7 +36,7 @@ static enum ledger_code parse(const char *body, size_t size, struct input *input
 	if (size == 0)
 		return bad(input, LEDGER_MALFORMED_REQUEST,
 			   "an empty body; a JSON object is expected");
-	if (!depth_is_sane(body, size))
+	if (!util_json_is_shallow(body, size, INPUT_DEPTH_MAX))
 		return bad(input, LEDGER_MALFORMED_REQUEST, "JSON nested deeper than %d",
 			   INPUT_DEPTH_MAX);
 	input->root = json_loadb(body, size, JSON_REJECT_DUPLICATES, &error);

@@ -21,7 +21,7 @@ static void answer_code(const struct request *request, int status, const char *e
 	conn_answer(request->conn, status, body, (size_t)n);
 }
 
-static bool caller_is_known(const struct request *request)
+bool caller_is_known(const struct request *request)
 {
 	if (request->caller &&
 	    identity_alive(request->gateway->identity, request->caller->id.fence_id))
@@ -32,16 +32,6 @@ static bool caller_is_known(const struct request *request)
 }
 
 /* --- GET /tools ------------------------------------------------------------------------------- */
-
-static bool caller_may_use(const struct request *request, const struct gwconf_tool *tool)
-{
-	const struct identity *id = &request->caller->id;
-
-	for (uint32_t i = 0; i < id->n_scopes && i < IDENTITY_SCOPES_MAX; i++)
-		if (!strcmp(id->scopes[i], tool->scope))
-			return true;
-	return false;
-}
 
 static json_t *describe_tool(const struct gwconf_tool *tool)
 {
@@ -67,7 +57,7 @@ static void get_tools(const struct request *request, const struct head_text *res
 		return;
 	}
 	for (size_t i = 0; i < request->setup->n_tools; i++)
-		if (caller_may_use(request, request->setup->tools[i].conf))
+		if (caller_has_scope(&request->caller->id, request->setup->tools[i].conf->scope))
 			json_array_append_new(tools, describe_tool(request->setup->tools[i].conf));
 	root = json_pack("{s:o}", "tools", tools);
 	text = root ? json_dumps(root, JSON_COMPACT) : NULL;
@@ -151,8 +141,12 @@ void route_handle(const struct request *request)
 	route = tool ? NULL : route_find(path, &rest);
 	if (!within_rate(request, route))
 		return;
+	if (head_text_is(path, "/mcp")) {
+		mcp_handle(request);
+		return;
+	}
 	if (tool && request->head->method == HEAD_METHOD_POST) {
-		call_start(request, tool);
+		call_start(request, tool, NULL);
 		return;
 	}
 	if (route && request->head->method == HEAD_METHOD_GET)

@@ -51,6 +51,9 @@ typedef void server_handle_fn(const struct request *request);
 
 /* A worker's thread only. The answer to the request under way; body is JSON, or empty. */
 void conn_answer(struct conn *conn, int status, const char *body, size_t body_n);
+/* The same with further headers, each with its CR and LF. */
+void conn_answer_with(struct conn *conn, int status, const char *headers, const char *body,
+		      size_t body_n);
 /* The same, of what may be tried again after a second: says so in a header. */
 void conn_answer_later(struct conn *conn, int status, const char *body, size_t body_n);
 /* The request under way is work from here on, until work_end(), which comes after the answer. */

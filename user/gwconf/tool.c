@@ -131,7 +131,7 @@ static bool path_is_plain(const char *path)
 static bool route_is_reserved(const char *path)
 {
 	static const char *const own[] = { "/tools", "/approvals", "/health", "/metrics",
-					   "/admin" };
+					   "/admin", "/mcp",	   "/up" };
 
 	for (size_t i = 0; i < ARRAY_SIZE(own); i++) {
 		size_t n = strlen(own[i]);

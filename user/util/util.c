@@ -44,3 +44,26 @@ size_t util_decimal(int64_t number, char ret_text[UTIL_DECIMAL_SIZE])
 	memcpy(ret_text, text + at, sizeof(text) - at);
 	return sizeof(text) - at - 1;
 }
+
+bool util_json_is_shallow(const char *p, size_t size, unsigned int depth_max)
+{
+	unsigned int depth = 0;
+	bool quoted = false;
+
+	for (size_t i = 0; i < size; i++) {
+		if (quoted) {
+			if (p[i] == '\\')
+				i++;
+			else
+				quoted = p[i] != '"';
+		} else if (p[i] == '"') {
+			quoted = true;
+		} else if (p[i] == '{' || p[i] == '[') {
+			if (++depth > depth_max)
+				return false;
+		} else if ((p[i] == '}' || p[i] == ']') && depth) {
+			depth--;
+		}
+	}
+	return true;
+}

@@ -3,6 +3,7 @@
 #ifndef CORDON_UTIL_H
 #define CORDON_UTIL_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -73,5 +74,11 @@ int error_set(struct error *error, int err, const char *format, ...)
 void util_hex(const uint8_t *bytes, size_t n, char *ret_text); /* 2 * n digits, and NUL */
 #define UTIL_DECIMAL_SIZE 21
 size_t util_decimal(int64_t number, char ret_text[UTIL_DECIMAL_SIZE]); /* bytes without the NUL */
+
+/*
+ * Are the brackets of a JSON text at most depth_max inside one another? By counting alone, for before a parser that recurses:
+ * whether it is JSON is not judged.
+ */
+bool util_json_is_shallow(const char *p, size_t size, unsigned int depth_max);
 
 #endif
