@@ -224,6 +224,71 @@ static void owner_turn(struct identity_owner *owner)
 		identity_serve(owner);
 }
 
+/* What is packed comes back the same: the longest of all, and none. */
+static void test_packed(void **state)
+{
+	struct identity full = {
+		.fence_id = 7, .generation = 1ULL << 40, .mode = 2, .n_scopes = IDENTITY_SCOPES_MAX
+	};
+	const struct identity none = { 0 };
+	struct identity_packed *packed;
+	struct identity got;
+
+	(void)state;
+	memset(full.tenant, 't', IDENTITY_TEXT_MAX);
+	memset(full.subject, 's', IDENTITY_TEXT_MAX);
+	memset(full.task, 'k', IDENTITY_TEXT_MAX);
+	memset(full.fence_name, 'f', IDENTITY_TEXT_MAX);
+	memset(full.policy, 'p', IDENTITY_TEXT_MAX);
+	memset(full.container, 'c', IDENTITY_TEXT_MAX);
+	memset(full.node, 'n', IDENTITY_NODE_MAX);
+	for (size_t i = 0; i < IDENTITY_SCOPES_MAX; i++)
+		memset(full.scopes[i], 'a' + (int)i % 26, i % IDENTITY_SCOPE_MAX + 1);
+	assert_true(identity_is_sound(&full));
+	packed = identity_pack(&full);
+	identity_unpack(packed, &got);
+	assert_memory_equal(&got, &full, sizeof(got));
+	assert_string_equal(identity_packed_text(packed, IDENTITY_CONTAINER), full.container);
+	assert_string_equal(identity_packed_text(packed, IDENTITY_NODE), full.node);
+	free(packed);
+	packed = identity_pack(&none);
+	identity_unpack(packed, &got);
+	assert_memory_equal(&got, &none, sizeof(got));
+	free(packed);
+}
+
+static bool socket_there(const char *name)
+{
+	char path[sizeof(((struct sockaddr_un *)0)->sun_path)];
+
+	snprintf(path, sizeof(path), "%s/%s", dir, name);
+	return !access(path, F_OK);
+}
+
+/* A socket that nobody listens on any more goes with the next owner; one that somebody listens on stays. */
+static void test_sweep(void **state)
+{
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	const struct identity_key k = { { key[0], key[1] } };
+	struct identity identity = { .fence_id = 42 };
+	struct identity_owner *first, *second;
+	struct error error = { "" };
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET, 0);
+
+	(void)state;
+	assert_int_equal(identity_publish(dir, &identity, 3, &k, 0, -1, &first, &error), 0);
+	snprintf(address.sun_path, sizeof(address.sun_path), "%s/dead.sock", dir);
+	assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof(address)), 0);
+	close(fd);
+	identity.fence_id = 43;
+	assert_int_equal(identity_publish(dir, &identity, 4, &k, 0, -1, &second, &error), 0);
+	assert_false(socket_there("dead.sock"));
+	assert_true(socket_there("000000000000002a.sock"));
+	identity_withdraw(second);
+	identity_withdraw(first);
+	assert_false(socket_there("000000000000002a.sock"));
+}
+
 static void test_life(void **state)
 {
 	struct identity identity = { .fence_id = 42, .n_scopes = 1 }, got;
@@ -394,6 +459,8 @@ int main(void)
 		cmocka_unit_test(test_window),
 		cmocka_unit_test(test_window_close),
 		cmocka_unit_test(test_window_shared),
+		cmocka_unit_test(test_packed),
+		cmocka_unit_test_setup_teardown(test_sweep, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_life, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_foreign_owner, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_unknown, setup, teardown),

@@ -54,6 +54,34 @@ struct identity {
 /* Is every text of it ended, every number within bounds? What does not come from an owner of our build is refused. */
 bool identity_is_sound(const struct identity *identity);
 
+/* X(ID, member): the texts, without the scopes. */
+#define IDENTITY_TEXTS(X)         \
+	X(TENANT, tenant)         \
+	X(SUBJECT, subject)       \
+	X(TASK, task)             \
+	X(FENCE_NAME, fence_name) \
+	X(POLICY, policy)         \
+	X(CONTAINER, container)   \
+	X(NODE, node)
+
+enum identity_text {
+#define X(id, member) IDENTITY_##id,
+	IDENTITY_TEXTS(X)
+#undef X
+		IDENTITY_TEXT_COUNT
+};
+
+/*
+ * The same in as many bytes as its texts need, for who keeps many. identity_pack() takes what is sound; NULL: no memory;
+ * to be freed with free(). Texts live as long as that.
+ */
+struct identity_packed;
+struct identity_packed *identity_pack(const struct identity *identity);
+void identity_unpack(const struct identity_packed *packed, struct identity *ret_identity);
+const char *identity_packed_text(const struct identity_packed *packed, enum identity_text text);
+uint64_t identity_packed_generation(const struct identity_packed *packed);
+uint32_t identity_packed_mode(const struct identity_packed *packed);
+
 /* --- the gateway's side ----------------------------------------------------------------------------------------- */
 
 struct identity_source;
