@@ -33,10 +33,15 @@ def meminfo():
 
 
 def process(pid):
-    """Descriptors, and KiB of memory that are the process's own."""
-    with open(f"/proc/{pid}/smaps_rollup", encoding="ascii") as f:
-        rows = {line.split(":")[0]: int(line.split()[1]) for line in f if line.endswith("kB\n")}
-    return {"descriptors": len(os.listdir(f"/proc/{pid}/fd")), "own_kib": rows["Private_Clean"] + rows["Private_Dirty"], "rss_kib": rows["Rss"]}
+    """Descriptors, and KiB of memory that are the process's own: not pages of the kernel's that it maps, such as those of rings."""
+    own, kernels = 0, False
+    with open(f"/proc/{pid}/smaps", encoding="utf-8") as f:
+        for line in f:
+            if line.startswith(("Private_Clean:", "Private_Dirty:")):
+                own += 0 if kernels else int(line.split()[1])
+            elif "-" in line.split(" ", 1)[0]:
+                kernels = "bpf-map" in line
+    return {"descriptors": len(os.listdir(f"/proc/{pid}/fd")), "own_kib": own}
 
 
 def tree(path):

@@ -15,6 +15,7 @@
 #include <sys/stat.h>
 
 #include "cordond/history.h"
+#include "cordond/how.h"
 #include "cordond/keeper_ceilings.h"
 #include "cordond/protocol.h"
 #include "cordond/settings.h"
@@ -158,6 +159,39 @@ static void test_wire_refused(void **state)
 	assert_int_equal(wire_receive(fds[1], true, &got, came), -EPROTO);
 	close(null);
 	pair_close(fds);
+}
+
+/* What is kept of a fence's making comes back the same, and another identity takes the place of the first. */
+static void test_how(void **state)
+{
+	static struct wire_fence full = { .pid = 12,
+					  .own_root = 1,
+					  .ring_bytes = 1 << 20,
+					  .event_rate = 500,
+					  .made_ns = 77 },
+				 back;
+	struct how how = { .cgroup = NULL };
+
+	(void)state;
+	how_get(&how, &back);
+	assert_int_equal(back.ring_bytes, 0);
+	assert_string_equal(how_text(&how, IDENTITY_TASK), "");
+	memset(full.cgroup, '/', sizeof(full.cgroup) - 1);
+	full.identity = (struct identity){
+		.fence_id = 5, .n_scopes = 1, .task = "task", .scopes = { "refund:create" }
+	};
+	assert_int_equal(how_set(&how, &full), 0);
+	how_get(&how, &back);
+	assert_memory_equal(&back, &full, sizeof(back));
+	strcpy(full.identity.task, "another");
+	assert_int_equal(how_identity_set(&how, &full.identity), 0);
+	assert_string_equal(how_text(&how, IDENTITY_TASK), "another");
+	strcpy(full.cgroup, "/short");
+	memset(full.cgroup + 7, 0, sizeof(full.cgroup) - 7);
+	assert_int_equal(how_set(&how, &full), 0);
+	how_get(&how, &back);
+	assert_memory_equal(&back, &full, sizeof(back));
+	how_clear(&how);
 }
 
 /* --- history ---------------------------------------------------------------------------------- */
@@ -523,17 +557,12 @@ static void test_listen(void **state)
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_requests),
-		cmocka_unit_test(test_refused),
-		cmocka_unit_test(test_wire),
-		cmocka_unit_test(test_wire_refused),
-		cmocka_unit_test(test_history),
-		cmocka_unit_test(test_settings),
-		cmocka_unit_test(test_metrics_address),
-		cmocka_unit_test(test_alerts),
-		cmocka_unit_test(test_ceilings),
-		cmocka_unit_test(test_doc),
-		cmocka_unit_test(test_listen),
+		cmocka_unit_test(test_requests), cmocka_unit_test(test_refused),
+		cmocka_unit_test(test_wire),	 cmocka_unit_test(test_wire_refused),
+		cmocka_unit_test(test_how),	 cmocka_unit_test(test_history),
+		cmocka_unit_test(test_settings), cmocka_unit_test(test_metrics_address),
+		cmocka_unit_test(test_alerts),	 cmocka_unit_test(test_ceilings),
+		cmocka_unit_test(test_doc),	 cmocka_unit_test(test_listen),
 	};
 
 	if (argc > 1 && !strcmp(argv[1], "--print-doc")) {

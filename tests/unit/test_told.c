@@ -228,6 +228,7 @@ static int setup(void **state)
 {
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
 	struct watched *known[] = { &fence };
+	static const struct wire_fence nothing;
 	int pair[2];
 
 	(void)state;
@@ -260,6 +261,8 @@ static int setup(void **state)
 	fence.id = FENCE;
 	fence.context = (struct event_context){ .node = "here", .task = "known", .tenant = "t-9" };
 	fence.account = calloc(1, sizeof(*fence.account));
+	fence.account->fence_id = FENCE;
+	assert_int_equal(how_set(&fence.how, &nothing), 0);
 	event_tracker_init(&fence.tracker, 0, 0);
 	return 0;
 }
@@ -279,6 +282,7 @@ static int teardown(void **state)
 	free(front.event);
 	free(front.line);
 	free(front.watched);
+	how_clear(&fence.how);
 	free(fence.account);
 	unlink(path);
 	rmdir(dir);
@@ -597,6 +601,24 @@ static void test_user(void **state)
 	assert_int_equal(lines(last), 2);
 }
 
+/* An account is written for the fence that has the slot; not for one that had it before and is not done yet. */
+static void test_account(void **state)
+{
+	struct event event;
+	const struct cordon_fence info = { .id = FENCE };
+
+	(void)state;
+	event_make(&event, CORDON_OP_RELOAD, &info, NULL, 1, "");
+	front_fence_tell(&front, &fence, &event);
+	assert_true(fence.account->valid);
+	assert_int_equal(fence.account->tracker[fence.account->valid - 1].received, 1);
+	fence.account->fence_id = FENCE + 1;
+	fence.account->valid = 0;
+	event_make(&event, CORDON_OP_RELOAD, &info, NULL, 2, "");
+	front_fence_tell(&front, &fence, &event);
+	assert_int_equal(fence.account->valid, 0);
+}
+
 static void test_alert(void **state)
 {
 	const struct alert_limits limits = { .calls = 3,
@@ -645,7 +667,8 @@ int main(void)
 					    T(test_no_frame),
 					    T(test_room),
 					    T(test_user),
-					    T(test_alert) };
+					    T(test_alert),
+					    T(test_account) };
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

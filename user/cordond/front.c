@@ -10,13 +10,22 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/epoll.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <time.h>
 
 #include "conf/file.h"
 #include "cordond/jail.h"
 
-enum { POLL_MS = 20, TICK_MS = 1000, EVENTS = 64, MESSAGES_A_TURN = 256, SINKS_MS = 3000 };
+/* Records wait for a reader that looks by itself, but where many wait: while there are some, it looks often. */
+enum {
+	POLL_MS = 20,
+	BUSY_MS = 3,
+	TICK_MS = 1000,
+	EVENTS = 64,
+	MESSAGES_A_TURN = 256,
+	SINKS_MS = 3000
+};
 
 static uint64_t clock_ns(clockid_t clock)
 {
@@ -206,6 +215,13 @@ static void on_hello(struct front *front, const struct wire_hello *hello, int fd
 	fcntl(front->events_fd, F_SETFL, O_NONBLOCK);
 	front->states_fd = TAKE_FD(fds[2]);
 	front->n_states = hello->n_states;
+	front->accounts = mmap(NULL, hello->n_states * sizeof(*front->accounts),
+			       PROT_READ | PROT_WRITE, MAP_SHARED, fds[4], 0);
+	if (front->accounts == MAP_FAILED) { /* without them no event could be read */
+		front->accounts = NULL;
+		cordond_say("cannot map the accounts of fences: %s", strerror(errno));
+		front_end(front, EXIT_FOUND);
+	}
 	front->door_fd = TAKE_FD(fds[0]);
 	fcntl(front->door_fd, F_SETFL, O_NONBLOCK);
 	front->peers_fd = TAKE_FD(fds[3]);
@@ -239,7 +255,7 @@ static void on_message(struct front *front, union wire_message *m, int fds[WIRE_
 		on_config(front, fds[0]);
 		break;
 	case WIRE_MADE:
-		if (!front_fence_made(front, &m->MADE, fds[0], fds[1]))
+		if (!front_fence_made(front, &m->MADE, fds[0]))
 			fds[0] = -1;
 		break;
 	case WIRE_POLICY:
@@ -318,9 +334,10 @@ static void front_run(struct front *front)
 {
 	struct epoll_event events[EVENTS];
 	uint64_t ticked_ms = 0;
+	bool busy = false;
 
 	while (!front->stopping) {
-		int n = epoll_wait(front->epoll_fd, events, EVENTS, POLL_MS);
+		int n = epoll_wait(front->epoll_fd, events, EVENTS, busy ? BUSY_MS : POLL_MS);
 		uint64_t now_ms = front_now_ms();
 
 		for (int i = 0; i < n && !front->stopping; i++)
@@ -332,7 +349,7 @@ static void front_run(struct front *front)
 			front_client_tick(front);
 			front_metrics_tick(front);
 		}
-		front_fences_read(front);
+		busy = front_fences_read(front);
 		front_gateways_turn(front);
 		if (front->history)
 			front_clients_pump(front);

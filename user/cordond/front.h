@@ -10,6 +10,7 @@
 #include "cordond/account.h"
 #include "cordond/cordond.h"
 #include "cordond/history.h"
+#include "cordond/how.h"
 #include "cordond/protocol.h"
 #include "cordond/settings.h"
 #include "cordond/wire.h"
@@ -40,18 +41,17 @@ struct watched {
 	uint64_t id;
 	uint32_t slot;
 	bool degraded, gap_pending, ending, finished, broken;
-	struct wire_fence how;
+	struct how how;
 	struct event_context context; /* points into how */
 	int ring_fd;
 	struct enforce_ring *ring;
-	struct account_page *account; /* mapped */
+	struct account *account; /* among the front's */
 	struct event_tracker tracker;
 	uint64_t gap_count, gap_ms; /* of the gap whose number is awaited */
 	uint64_t looked_ms;	    /* when its counters were last read */
 	unsigned int n_numbered;    /* gateways' events whose number is awaited */
-	bool alert_due;
-	struct alert alert;		     /* that the keeper could not be asked to number yet */
-	unsigned int label;		     /* in metrics */
+	struct alert *alert; /* that the keeper could not be asked to number yet; NULL: none */
+	unsigned int label;  /* in metrics */
 	uint64_t faults[CORDON_FAULT_COUNT]; /* of its counters, what metrics have already, */
 	uint64_t folded;		     /* and this */
 };
@@ -129,6 +129,7 @@ struct front {
 	uint32_t fronts;
 	bool degraded;
 	uint32_t n_states;
+	struct account *accounts; /* of each slot, mapped */
 	int64_t realtime_offset_ns;
 	struct watched **watched;
 	size_t n_watched, watched_room;
@@ -165,8 +166,7 @@ int front_ask(struct front *front, enum wire_type type, uint32_t serial,
 	      union wire_message *message, const int *fds);
 
 /* front_fence.c: fences, from ring buffers to lines. */
-int front_fence_made(struct front *front, const struct wire_made *made, int ring_fd,
-		     int account_fd);
+int front_fence_made(struct front *front, const struct wire_made *made, int ring_fd);
 void front_fence_policy(struct front *front, const struct wire_policy *policy);
 void front_fence_fact(struct front *front, const struct wire_fact *fact);
 void front_fence_ending(struct front *front, uint64_t fence_id);
@@ -178,8 +178,8 @@ void front_tell_unkept(struct front *front, const struct event_context *context,
 		       struct event *event);
 /* By its id in hexadecimal or its name, which must be one fence's only. -ENOENT, -EEXIST. */
 int front_fence_named(const struct front *front, const char *name, struct watched **ret_fence);
-/* Reads what the kernel has reported. */
-void front_fences_read(struct front *front);
+/* Reads what the kernel has reported. Was there anything? */
+bool front_fences_read(struct front *front);
 /* JSON for `list`. */
 json_t *front_fence_row(const struct front *front, const struct watched *fence);
 

@@ -244,7 +244,7 @@ static bool client_wants(const struct front *front, const struct client *c, uint
 		return true;
 	f = front_fence_find(front, fence_id);
 	/* Of a fence that is gone all are given; whose task they were stands in them. */
-	return !f || !strcmp(f->how.identity.task, c->task);
+	return !f || !strcmp(how_text(&f->how, IDENTITY_TASK), c->task);
 }
 
 static void lag_count(struct client *c, const struct history_entry *entry)

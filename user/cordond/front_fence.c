@@ -10,7 +10,6 @@
 #include <errno.h>
 #include <linux/bpf.h>
 #include <sys/epoll.h>
-#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <time.h>
 
@@ -37,7 +36,7 @@ int front_fence_named(const struct front *front, const char *name, struct watche
 		}
 	}
 	for (size_t i = 0; i < front->n_watched; i++) {
-		if (strcmp(front->watched[i]->how.identity.fence_name, name) != 0)
+		if (strcmp(how_text(&front->watched[i]->how, IDENTITY_FENCE_NAME), name) != 0)
 			continue;
 		if (found)
 			return -EEXIST;
@@ -70,10 +69,11 @@ void front_fence_state(const struct front *front, const struct watched *f,
 static void account_load(const struct front *front, struct watched *f, bool fresh)
 {
 	struct cordon_state state;
-	const struct account_page *page = f->account;
+	const struct account *page = f->account;
 	const struct cordon_event *first = enforce_ring_first(f->ring);
 
-	if (page->size == sizeof(f->tracker) && (page->valid == 1 || page->valid == 2)) {
+	if (page->fence_id == f->id && page->size == sizeof(f->tracker) &&
+	    (page->valid == 1 || page->valid == 2)) {
 		f->tracker = page->tracker[page->valid - 1];
 		f->tracker.gap_ns = 0;
 	} else if (fresh) {
@@ -86,13 +86,22 @@ static void account_load(const struct front *front, struct watched *f, bool fres
 	}
 }
 
+/* The slot becomes the fence's: from here on one that had it before, and is not done yet, writes no more. */
+static void account_take(struct watched *f)
+{
+	if (f->account->fence_id == f->id)
+		return;
+	__atomic_store_n(&f->account->valid, 0, __ATOMIC_RELEASE);
+	__atomic_store_n(&f->account->fence_id, f->id, __ATOMIC_RELEASE);
+}
+
 /* While the number of a gap record is awaited the account stays: a front that ends now has not written it. */
 static void account_save(struct watched *f)
 {
-	struct account_page *page = f->account;
+	struct account *page = f->account;
 	unsigned int idle = page->valid == 1;
 
-	if (f->gap_pending)
+	if (f->gap_pending || page->fence_id != f->id)
 		return;
 	page->size = sizeof(f->tracker);
 	page->tracker[idle] = f->tracker;
@@ -101,26 +110,30 @@ static void account_save(struct watched *f)
 
 /* --- events ----------------------------------------------------------------------------------- */
 
+static const char *text_said(const struct watched *f, enum identity_text text)
+{
+	const char *said = how_text(&f->how, text);
+
+	return said[0] ? said : NULL;
+}
+
 static void context_fill(struct front *front, struct watched *f)
 {
-	const struct identity *i = &f->how.identity;
-
 	f->context = (struct event_context){
 		.node = front->node,
-		.fence_name = i->fence_name[0] ? i->fence_name : NULL,
-		.policy = i->policy[0] ? i->policy : NULL,
-		.task = i->task[0] ? i->task : NULL,
-		.tenant = i->tenant[0] ? i->tenant : NULL,
-		.subject = i->subject[0] ? i->subject : NULL,
-		.container = i->container[0] ? i->container : NULL,
+		.fence_name = text_said(f, IDENTITY_FENCE_NAME),
+		.policy = text_said(f, IDENTITY_POLICY),
+		.task = text_said(f, IDENTITY_TASK),
+		.tenant = text_said(f, IDENTITY_TENANT),
+		.subject = text_said(f, IDENTITY_SUBJECT),
+		.container = text_said(f, IDENTITY_CONTAINER),
 		.degraded = f->degraded ? "files and processes are not enforced" : NULL,
 	};
 }
 
 /* An alert becomes an event of its fence: the keeper numbers it. One that cannot be asked for now stays due. */
-static void alert_ask(struct front *front, struct watched *f)
+static void alert_ask(struct front *front, struct watched *f, const struct alert *alert)
 {
-	const struct alert *alert = &f->alert;
 	union wire_message m = { .REMARK = {
 					 .fence_id = f->id,
 					 .op = alert->op,
@@ -130,7 +143,14 @@ static void alert_ask(struct front *front, struct watched *f)
 
 	m.REMARK.count = alert->count > UINT32_MAX ? UINT32_MAX : (uint32_t)alert->count;
 	snprintf(m.REMARK.detail, sizeof(m.REMARK.detail), "%s", alert->detail);
-	f->alert_due = front_ask(front, WIRE_REMARK, 0, &m, NULL);
+	if (!front_ask(front, WIRE_REMARK, 0, &m, NULL)) {
+		free(TAKE_PTR(f->alert));
+		return;
+	}
+	if (!f->alert)
+		f->alert = malloc(sizeof(*f->alert));
+	if (f->alert && f->alert != alert)
+		*f->alert = *alert;
 }
 
 /* To sinks and readers; true when an alert is due for it. f is NULL for a fence that is not kept. */
@@ -156,8 +176,7 @@ static void event_give(struct front *front, struct watched *f, const struct even
 
 	if (!event_out(front, f, &f->context, event, &alert))
 		return;
-	f->alert = alert;
-	alert_ask(front, f);
+	alert_ask(front, f, &alert);
 }
 
 void front_tell_unkept(struct front *front, const struct event_context *context,
@@ -236,8 +255,8 @@ void front_fence_fact(struct front *front, const struct wire_fact *fact)
 	struct event *event = front->event;
 	const struct cordon_fence info = { .id = fact->fence_id };
 	const struct cordon_policy policy = {
-		.mode = f ? (__u8)f->how.identity.mode : 0,
-		.generation = f ? (__u32)f->how.identity.generation : 0,
+		.mode = f ? (__u8)identity_packed_mode(f->how.identity) : 0,
+		.generation = f ? (__u32)identity_packed_generation(f->how.identity) : 0,
 	};
 
 	if (!f || !wire_text_is_sound(fact->detail, sizeof(fact->detail)) ||
@@ -267,8 +286,8 @@ static void watched_free(struct watched *f)
 	enforce_ring_close(f->ring);
 	if (f->ring_fd >= 0)
 		close(f->ring_fd);
-	if (f->account)
-		munmap(f->account, sizeof(*f->account));
+	free(f->alert);
+	how_clear(&f->how);
 	free(f);
 }
 
@@ -287,14 +306,14 @@ static int watched_enter(struct front *front, struct watched *f)
 	return 0;
 }
 
-int front_fence_made(struct front *front, const struct wire_made *made, int ring_fd, int account_fd)
+int front_fence_made(struct front *front, const struct wire_made *made, int ring_fd)
 {
 	struct watched *f = calloc(1, sizeof(*f));
 	struct error error = { "" };
-	void *page;
-	int err = 0;
+	int err;
 
-	if (!f || made->slot >= front->n_states || !identity_is_sound(&made->fence.identity)) {
+	if (!f || made->slot >= front->n_states || !identity_is_sound(&made->fence.identity) ||
+	    !wire_text_is_sound(made->fence.cgroup, sizeof(made->fence.cgroup))) {
 		free(f);
 		return -EINVAL;
 	}
@@ -302,14 +321,12 @@ int front_fence_made(struct front *front, const struct wire_made *made, int ring
 	f->id = made->fence.identity.fence_id;
 	f->slot = made->slot;
 	f->degraded = made->degraded;
-	f->how = made->fence;
 	f->ring_fd = -1;
+	f->account = &front->accounts[made->slot];
+	err = how_set(&f->how, &made->fence);
+	if (err)
+		error_set(&error, -err, "out of memory");
 	context_fill(front, f);
-	page = mmap(NULL, sizeof(*f->account), PROT_READ | PROT_WRITE, MAP_SHARED, account_fd, 0);
-	if (page == MAP_FAILED)
-		err = error_set(&error, errno, "cannot map its account: %s", strerror(errno));
-	else
-		f->account = page;
 	if (!err)
 		err = enforce_ring_open(ring_fd, made->fence.ring_bytes, &f->ring, &error);
 	if (!err)
@@ -322,6 +339,7 @@ int front_fence_made(struct front *front, const struct wire_made *made, int ring
 	}
 	f->ring_fd = ring_fd;
 	account_load(front, f, made->fresh);
+	account_take(f);
 	account_save(f);
 	front_metrics_fence(front, f, made->fresh);
 	front_watch(front, ring_fd, &f->source, EPOLLIN);
@@ -334,7 +352,10 @@ void front_fence_policy(struct front *front, const struct wire_policy *policy)
 
 	if (!f || !identity_is_sound(&policy->identity))
 		return;
-	f->how.identity = policy->identity;
+	if (how_identity_set(&f->how, &policy->identity))
+		cordond_say("out of memory: events of fence %016llx go on with the name of the "
+			    "policy before",
+			    (unsigned long long)f->id);
 	context_fill(front, f);
 }
 
@@ -378,7 +399,7 @@ static void fence_look(struct front *front, struct watched *f, uint64_t now_ms)
 		gap_ask(front, f, &gap);
 }
 
-static void fence_read(struct front *front, struct watched *f, uint64_t now_ms)
+static bool fence_read(struct front *front, struct watched *f, uint64_t now_ms)
 {
 	struct reading reading = { front, f };
 	int n;
@@ -386,8 +407,8 @@ static void fence_read(struct front *front, struct watched *f, uint64_t now_ms)
 	front_metrics_ring(front, f);
 	n = enforce_ring_poll(f->ring, 0, on_record, &reading);
 	gap_give_up(f);
-	if (f->alert_due)
-		alert_ask(front, f);
+	if (f->alert)
+		alert_ask(front, f, f->alert);
 	if (n == -EBADMSG && !f->broken)
 		cordond_say("the ring of fence %016llx is broken", (unsigned long long)f->id);
 	f->broken = n == -EBADMSG;
@@ -395,24 +416,27 @@ static void fence_read(struct front *front, struct watched *f, uint64_t now_ms)
 		f->finished = n <= 0 && fence_finish(front, f);
 	else if (n <= 0)
 		fence_look(front, f, now_ms);
+	return n > 0;
 }
 
-void front_fences_read(struct front *front)
+bool front_fences_read(struct front *front)
 {
 	uint64_t now_ms = front_now_ms();
+	bool busy = false;
 
 	if (!front->history)
-		return;
+		return false;
 	for (size_t i = front->n_watched; i-- > 0;) {
 		struct watched *f = front->watched[i];
 
-		fence_read(front, f, now_ms);
+		busy |= fence_read(front, f, now_ms);
 		if (!f->finished)
 			continue;
 		front->watched[i] = front->watched[--front->n_watched];
 		front_metrics_fence_gone(front, f);
 		watched_free(f);
 	}
+	return busy;
 }
 
 /* --- what there is ---------------------------------------------------------------------------- */
@@ -425,21 +449,25 @@ static json_t *text_or_null(const char *text)
 json_t *front_fence_row(const struct front *front, const struct watched *f)
 {
 	struct cordon_state state;
-	const struct identity *i = &f->how.identity;
+	const struct how *how = &f->how;
 	struct timespec now;
 	char id[EVENT_FENCE_ID_SIZE];
 
 	clock_gettime(CLOCK_REALTIME, &now);
 	front_fence_state(front, f, &state);
 	return json_pack("{s:s,s:o,s:o,s:s,s:I,s:o,s:o,s:o,s:o,s:o,s:I,s:I,s:I,s:I,s:b}", "id",
-			 event_format_fence_id(f->id, id), "name", text_or_null(i->fence_name),
-			 "policy", text_or_null(i->policy), "mode",
-			 i->mode == CORDON_MODE_AUDIT ? "audit" : "enforce", "generation",
-			 (json_int_t)i->generation, "task", text_or_null(i->task), "tenant",
-			 text_or_null(i->tenant), "subject", text_or_null(i->subject), "container",
-			 text_or_null(i->container), "cgroup", text_or_null(f->how.cgroup),
-			 "denials", (json_int_t)state.denied, "events", (json_int_t)state.seq,
-			 "lost", (json_int_t)state.lost, "age_s",
+			 event_format_fence_id(f->id, id), "name",
+			 text_or_null(how_text(how, IDENTITY_FENCE_NAME)), "policy",
+			 text_or_null(how_text(how, IDENTITY_POLICY)), "mode",
+			 identity_packed_mode(how->identity) == CORDON_MODE_AUDIT ? "audit"
+										  : "enforce",
+			 "generation", (json_int_t)identity_packed_generation(how->identity),
+			 "task", text_or_null(how_text(how, IDENTITY_TASK)), "tenant",
+			 text_or_null(how_text(how, IDENTITY_TENANT)), "subject",
+			 text_or_null(how_text(how, IDENTITY_SUBJECT)), "container",
+			 text_or_null(how_text(how, IDENTITY_CONTAINER)), "cgroup",
+			 text_or_null(how->cgroup), "denials", (json_int_t)state.denied, "events",
+			 (json_int_t)state.seq, "lost", (json_int_t)state.lost, "age_s",
 			 (json_int_t)((uint64_t)now.tv_sec - f->how.made_ns / 1000000000ULL),
 			 "degraded", f->degraded);
 }

@@ -142,8 +142,8 @@ static void frame_give(struct front *front, struct gateway *g, uint64_t seq)
 	event_frame_decode(g->frame, g->size, &context, &gateway, event); /* it was judged */
 	if (f) {
 		event->raw.seq = seq;
-		event->raw.mode = (__u8)f->how.identity.mode;
-		event->raw.generation = (__u32)f->how.identity.generation;
+		event->raw.mode = (__u8)identity_packed_mode(f->how.identity);
+		event->raw.generation = (__u32)identity_packed_generation(f->how.identity);
 		front_fence_tell(front, f, event);
 	} else {
 		context.node = front->node;

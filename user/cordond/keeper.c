@@ -38,6 +38,8 @@ enum {
 	MESSAGES_A_TURN = 64,
 	FRONT_SEND_BYTES = 4 * 1024 * 1024,
 	FRONT_FILES = 65536,
+	FENCE_FILES = 8, /* descriptors of a fence, and some to spare */
+	OTHER_FILES = 1024,
 };
 
 #define LOCK_FILE ENFORCE_RUN_DIR "/cordond.lock"
@@ -166,7 +168,7 @@ static int hello_send(struct keeper *k)
 	struct error error = { "" };
 	_cleanup_close_ int state_fd = enforce_state_open(&error);
 	_cleanup_close_ int peers_fd = enforce_peers_open(&error);
-	const int fds[] = { k->listen_fd, k->events_fd, state_fd, peers_fd };
+	const int fds[] = { k->listen_fd, k->events_fd, state_fd, peers_fd, k->accounts_fd };
 	union wire_message m = { .HELLO = {
 					 .n_states = enforce_fences_room(k->enforce),
 					 .started_ns = k->started_ns,
@@ -504,6 +506,23 @@ static int host_open(struct keeper *k, struct error *error)
 	return err;
 }
 
+/* Descriptors for as many fences as there is room for. Where that is not to be had, what is there has to do: attach says when it does not. */
+static void files_raise(const struct keeper *k)
+{
+	rlim_t wanted = OTHER_FILES + (rlim_t)enforce_fences_room(k->enforce) * FENCE_FILES;
+	struct rlimit files;
+
+	if (getrlimit(RLIMIT_NOFILE, &files) || files.rlim_cur >= wanted)
+		return;
+	files.rlim_cur = wanted;
+	if (files.rlim_max >= wanted)
+		setrlimit(RLIMIT_NOFILE, &files);
+	else if (setrlimit(RLIMIT_NOFILE, &(struct rlimit){ wanted, wanted })) {
+		files.rlim_cur = files.rlim_max;
+		setrlimit(RLIMIT_NOFILE, &files);
+	}
+}
+
 /* Where the front may make the socket of its metrics: its own, in a directory that is not. Without it there is no socket. */
 static void metrics_dir_make(const struct keeper *k)
 {
@@ -544,7 +563,10 @@ static int keeper_open(struct keeper *k, struct error *error)
 					      SOCK_SEQPACKET, error);
 		err = k->events_fd < 0 ? k->events_fd : 0;
 	}
+	if (!err)
+		err = keeper_accounts_open(k, error);
 	if (!err) {
+		files_raise(k);
 		keeper_adopt(k);
 		metrics_dir_make(k);
 		err = front_start(k, error);
@@ -583,6 +605,7 @@ static void keeper_close(struct keeper *k)
 		close(k->events_fd);
 	}
 	front_hang_up(k);
+	keeper_accounts_close(k);
 	keeper_fences_leave(k);
 	if (k->peers_fd >= 0)
 		close(k->peers_fd);
@@ -615,6 +638,7 @@ int keeper_main(const struct cordond_options *options)
 			     .lock_fd = -1,
 			     .listen_fd = -1,
 			     .events_fd = -1,
+			     .accounts_fd = -1,
 			     .peers_fd = -1,
 			     .signal_fd = -1,
 			     .timer_fd = -1,

@@ -6,6 +6,7 @@
 #include <sys/epoll.h>
 
 #include "cordond/cordond.h"
+#include "cordond/how.h"
 #include "cordond/keeper_ceilings.h"
 #include "cordond/wire.h"
 #include "enforce/enforce.h"
@@ -13,7 +14,8 @@
 #include "identity/identity.h"
 #include "policy/policy.h"
 
-#define KEEPER_DIR ENFORCE_RUN_DIR "/cordond" /* root's: the accounts of fences */
+#define KEEPER_DIR ENFORCE_RUN_DIR "/cordond"  /* root's */
+#define KEEPER_ACCOUNTS KEEPER_DIR "/accounts" /* what fronts have seen of fences; see account.h */
 
 struct keeper;
 
@@ -28,19 +30,18 @@ struct kept {
 	struct enforce_fence *fence;
 	struct host_cgroup cgroup;
 	struct identity_owner *identity;
-	struct wire_fence how;
+	struct how how;
 	struct image *image; /* while it is made */
 	const char *
 		root; /* the same, of a container that is about to start; NULL: what is fenced runs. Borrowed */
 	struct keeper_ceilings ceilings;
 	bool kill_said; /* that somebody could not be killed */
 	uint64_t id;
-	int account_fd; /* what the front has seen; survives both processes */
-	bool fresh;	/* made by this process */
-	bool started;	/* the front was told of its start */
-	bool shown;	/* the front has it */
-	bool again;	/* the front that comes is not the first to have it */
-	bool set_told;	/* whose programs were in effect when it was taken over */
+	bool fresh;    /* made by this process */
+	bool started;  /* the front was told of its start */
+	bool shown;    /* the front has it */
+	bool again;    /* the front that comes is not the first to have it */
+	bool set_told; /* whose programs were in effect when it was taken over */
 	bool ending;
 	unsigned int ending_ticks;
 	uint32_t serial; /* of the request that ends it; 0: none */
@@ -72,6 +73,8 @@ struct keeper {
 	char node[IDENTITY_NODE_MAX + 1];
 	uint64_t started_ns, opened_ms;
 	int lock_fd, listen_fd, events_fd, signal_fd, timer_fd, epoll_fd;
+	int accounts_fd; /* of KEEPER_ACCOUNTS; survives all processes */
+	bool accounts_locked;
 	int peers_fd; /* the map that owners of identities lend to gateways; -1: not opened yet */
 	struct keeper_source signal_source, timer_source;
 	struct keeper_front front;
@@ -119,6 +122,12 @@ int keeper_ended(struct keeper *keeper, uint64_t fence_id);
 void keeper_adopt(struct keeper *keeper);
 
 /* keeper_fence.c */
+/* The accounts of all fences; may be called again. Without: -EIO, and *error says why. */
+int keeper_accounts_open(struct keeper *keeper, struct error *error);
+/* Without any fence the file goes, too. */
+void keeper_accounts_close(struct keeper *keeper);
+/* Before the front is shown a fence: nobody else reads their rings. 0, at once if it was so before, or -EIO. */
+int keeper_accounts_lock(struct keeper *keeper, struct error *error);
 /* Gives the front the next fence that it does not know. False when there is none, or it does not take it now. */
 bool keeper_show_next(struct keeper *keeper);
 /* A new front knows nothing. */

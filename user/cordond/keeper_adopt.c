@@ -10,9 +10,13 @@
 /* What a fence is kept with, for the next keeper: its own words, not another build's. */
 struct record {
 	uint32_t magic;
-	uint32_t size;
+	uint32_t size; /* that was written: up to the end of how.cgroup's text. What would follow is 0, and would be a page more */
+	struct keeper_ceilings ceilings;
 	struct wire_fence how;
-	struct keeper_ceilings ceilings; /* missing in records of builds that had none */
+};
+enum {
+	RECORD_MAGIC = 0x4b445243 /* "CRDK" */,
+	RECORD_SIZE_MIN = offsetof(struct record, how.cgroup) + 1
 };
 _Static_assert(sizeof(struct record) <= ENFORCE_RECORD_MAX, "a record can be kept");
 
@@ -20,39 +24,42 @@ int kept_record(struct kept *f, struct error *error)
 {
 	static struct record record;
 
-	record = (struct record){
-		.magic = WIRE_MAGIC, .size = sizeof(record), .how = f->how, .ceilings = f->ceilings
-	};
-	return enforce_fence_keep(f->fence, &record, sizeof(record), error);
+	record = (struct record){ .magic = RECORD_MAGIC, .ceilings = f->ceilings };
+	how_get(&f->how, &record.how);
+	record.size = (uint32_t)(RECORD_SIZE_MIN + strlen(record.how.cgroup));
+	return enforce_fence_keep(f->fence, &record, record.size, error);
 }
 
-static bool record_is_sound(const struct record *record, size_t size)
+/* Takes it over whole, if it is one. */
+static bool record_read(const void *data, size_t size, struct record *ret_record)
 {
-	return (size == sizeof(*record) || size == offsetof(struct record, ceilings)) &&
-	       record->magic == WIRE_MAGIC && record->size == size &&
-	       identity_is_sound(&record->how.identity) &&
-	       wire_text_is_sound(record->how.cgroup, sizeof(record->how.cgroup));
+	memset(ret_record, 0, sizeof(*ret_record));
+	if (size < RECORD_SIZE_MIN || size > sizeof(*ret_record))
+		return false;
+	memcpy(ret_record, data, size);
+	return ret_record->magic == RECORD_MAGIC && ret_record->size == size &&
+	       identity_is_sound(&ret_record->how.identity) &&
+	       wire_text_is_sound(ret_record->how.cgroup, sizeof(ret_record->how.cgroup));
 }
 
 /* A record that is not understood: the fence is kept all the same, without a name. */
-static struct kept *kept_of_record(struct enforce_fence *fence, const void *record, size_t size)
+static struct kept *kept_of_record(struct enforce_fence *fence, const void *data, size_t size)
 {
-	static struct wire_fence how;
+	static struct record record;
+	bool sound = record_read(data, size, &record);
 	struct kept *f;
 
-	memset(&how, 0, sizeof(how));
-	if (record_is_sound(record, size))
-		how = ((const struct record *)record)->how;
-	f = kept_new(&how);
+	if (!sound)
+		memset(&record, 0, sizeof(record));
+	f = kept_new(&record.how);
 	if (!f)
 		return NULL;
-	if (how.made_ns)
-		f->how.made_ns = how.made_ns;
-	if (how.made_ns && size == sizeof(struct record))
-		f->ceilings = ((const struct record *)record)->ceilings;
+	if (sound) {
+		f->how.made_ns = record.how.made_ns;
+		f->ceilings = record.ceilings;
+	}
 	f->fence = fence;
 	f->id = enforce_fence_info(fence)->id;
-	f->how.identity.fence_id = f->id;
 	f->started = f->again = true;
 	return f;
 }
@@ -74,16 +81,15 @@ static int adopt_one(struct keeper *k, uint64_t id, struct error *error)
 		enforce_fence_leave(fence);
 		return error_set(error, ENOMEM, "out of memory");
 	}
-	f->account_fd = kept_account_open(id, error);
-	if (f->account_fd >= 0)
+	err = keeper_accounts_lock(k, error);
+	if (!err)
 		err = kept_publish(k, f, error);
-	if (f->account_fd < 0 || err) {
+	if (err) {
 		k->n_kept--; /* it is the last one */
 		kept_free(f);
 		enforce_fence_leave(fence);
-		return err ? err : -EIO;
 	}
-	return 0;
+	return err;
 }
 
 struct listed {

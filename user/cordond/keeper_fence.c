@@ -12,7 +12,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/file.h>
-#include <sys/stat.h>
 #include <time.h>
 
 #include "cordond/account.h"
@@ -81,17 +80,17 @@ bool kept_show(struct keeper *k, struct kept *f)
 {
 	const struct cordon_fence *info = enforce_fence_info(f->fence);
 	size_t ring_bytes = 0;
-	const int fds[] = { enforce_fence_ring_fd(f->fence, &ring_bytes), f->account_fd };
+	const int fd = enforce_fence_ring_fd(f->fence, &ring_bytes);
 	static union wire_message m;
 
 	memset(&m, 0, sizeof(m));
-	m.MADE.fence = f->how;
+	how_get(&f->how, &m.MADE.fence);
 	m.MADE.fence.ring_bytes = ring_bytes;
 	m.MADE.cgroup_id = info->cgroup_id;
 	m.MADE.slot = enforce_fence_slot(f->fence);
 	m.MADE.degraded = info->degraded;
 	m.MADE.fresh = f->fresh;
-	f->shown = !keeper_tell(k, WIRE_MADE, 0, &m, fds);
+	f->shown = !keeper_tell(k, WIRE_MADE, 0, &m, &fd);
 	if (f->shown && f->again) {
 		f->again = false;
 		kept_fact(k, f, CORDON_OP_ADOPT, 0,
@@ -121,37 +120,47 @@ void keeper_forget_shown(struct keeper *k)
 
 /* --- accounts --------------------------------------------------------------------------------- */
 
-static void account_path(char *path, size_t size, uint64_t id)
+int keeper_accounts_open(struct keeper *k, struct error *error)
 {
-	snprintf(path, size, KEEPER_DIR "/%016llx", (unsigned long long)id);
+	k->accounts_fd = open(KEEPER_ACCOUNTS, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	return k->accounts_fd < 0
+		       ? error_set(error, EIO, "%s: %s", KEEPER_ACCOUNTS, strerror(errno))
+		       : 0;
 }
 
 /*
- * The file in which the front keeps what it has seen of the fence. The lock on it is that of the descriptor that the
- * front gets: while another front lives, of a keeper that died, two would read one ring.
+ * The lock is that of the descriptor that the front gets: while another front lives, of a keeper that died, two would
+ * read one ring.
  */
-int kept_account_open(uint64_t id, struct error *error)
+int keeper_accounts_lock(struct keeper *k, struct error *error)
 {
-	char path[128];
-	int fd, tries = 0;
+	int tries = 0;
 
-	account_path(path, sizeof(path), id);
-	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-	if (fd < 0 || ftruncate(fd, sizeof(struct account_page)))
-		goto failed;
-	while (flock(fd, LOCK_EX | LOCK_NB)) {
+	while (!k->accounts_locked) {
 		const struct timespec wait = { .tv_nsec = LOCK_WAIT_MS * 1000000L };
 
+		if (!flock(k->accounts_fd, LOCK_EX | LOCK_NB))
+			break;
 		if (errno != EWOULDBLOCK || ++tries == LOCK_TRIES)
-			goto failed;
+			return error_set(error, EIO, "%s: %s", KEEPER_ACCOUNTS, strerror(errno));
 		nanosleep(&wait, NULL);
 	}
-	return fd;
-failed:
-	error_set(error, errno, "%s: %s", path, strerror(errno));
-	if (fd >= 0)
-		close(fd);
-	return -EIO;
+	if (!k->accounts_locked &&
+	    ftruncate(k->accounts_fd,
+		      (off_t)(enforce_fences_room(k->enforce) * sizeof(struct account))))
+		return error_set(error, EIO, "%s: %s", KEEPER_ACCOUNTS, strerror(errno));
+	k->accounts_locked = true;
+	return 0;
+}
+
+void keeper_accounts_close(struct keeper *k)
+{
+	if (k->accounts_fd < 0)
+		return;
+	if (!k->n_kept && !k->adopt_again &&
+	    (k->accounts_locked || !flock(k->accounts_fd, LOCK_EX | LOCK_NB)))
+		unlink(KEEPER_ACCOUNTS);
+	close(TAKE_FD(k->accounts_fd));
 }
 
 /* --- coming and going -------------------------------------------------------------------------- */
@@ -162,8 +171,21 @@ static void on_gateway(struct keeper *k, struct keeper_source *source)
 	identity_serve(((struct kept *)source)->identity);
 }
 
+int kept_identify(struct keeper *k, struct kept *f, struct error *error)
+{
+	struct identity identity;
+
+	identity_unpack(f->how.identity, &identity);
+	identity.fence_id = f->id;
+	identity.generation = enforce_fence_policy(f->fence)->generation;
+	identity.mode = enforce_fence_policy(f->fence)->mode;
+	snprintf(identity.node, sizeof(identity.node), "%s", k->node);
+	return how_identity_set(&f->how, &identity) ? error_set(error, ENOMEM, "out of memory") : 0;
+}
+
 int kept_publish(struct keeper *k, struct kept *f, struct error *error)
 {
+	struct identity identity;
 	struct identity_key key;
 	int err;
 
@@ -171,12 +193,12 @@ int kept_publish(struct keeper *k, struct kept *f, struct error *error)
 		k->peers_fd = enforce_peers_open(error);
 	if (k->peers_fd < 0)
 		return k->peers_fd;
-	f->how.identity.fence_id = f->id;
-	f->how.identity.generation = enforce_fence_policy(f->fence)->generation;
-	f->how.identity.mode = enforce_fence_policy(f->fence)->mode;
-	snprintf(f->how.identity.node, sizeof(f->how.identity.node), "%s", k->node);
+	err = kept_identify(k, f, error);
+	if (err)
+		return err;
+	identity_unpack(f->how.identity, &identity);
 	enforce_fence_peer_key(f->fence, key.k);
-	err = identity_publish(NULL, &f->how.identity, enforce_fence_slot(f->fence), &key,
+	err = identity_publish(NULL, &identity, enforce_fence_slot(f->fence), &key,
 			       enforce_fence_peer_next(f->fence), k->peers_fd, &f->identity, error);
 	if (!err) {
 		f->source.ready = on_gateway;
@@ -208,8 +230,7 @@ void kept_free(struct kept *f)
 		return;
 	identity_withdraw(f->identity);
 	host_cgroup_close(&f->cgroup);
-	if (f->account_fd >= 0)
-		close(f->account_fd);
+	how_clear(&f->how);
 	free(f->image);
 	free(f);
 }
@@ -218,11 +239,12 @@ struct kept *kept_new(const struct wire_fence *how)
 {
 	struct kept *f = calloc(1, sizeof(*f));
 
-	if (!f)
+	if (!f || how_set(&f->how, how)) {
+		free(f);
 		return NULL;
-	f->how = *how;
+	}
 	f->how.made_ns = clock_ns(CLOCK_REALTIME);
-	f->cgroup.fd = f->account_fd = -1;
+	f->cgroup.fd = -1;
 	return f;
 }
 
@@ -230,16 +252,12 @@ struct kept *kept_new(const struct wire_fence *how)
 
 void kept_drop(struct keeper *k, struct kept *f)
 {
-	char path[128];
-
 	for (size_t i = 0; i < k->n_kept; i++)
 		if (k->kept[i] == f) {
 			k->kept[i] = k->kept[--k->n_kept];
 			break;
 		}
 	enforce_fence_end(f->fence);
-	account_path(path, sizeof(path), f->id);
-	unlink(path);
 	if (f->serial)
 		kept_reply(k, f->serial, 0, f->id, 0, "");
 	kept_free(f);

@@ -27,8 +27,8 @@ bool kept_show(struct keeper *keeper, struct kept *f);
 
 struct kept *kept_new(const struct wire_fence *how); /* NULL: no memory */
 int kept_enter(struct keeper *keeper, struct kept *f);
-/* The file in which the front keeps what it has seen of the fence, locked; or -EIO, and *error says why. */
-int kept_account_open(uint64_t id, struct error *error);
+/* Fills in what is the keeper's of who the fence is: id, node, and of its policy. 0 or -ENOMEM, and *error. */
+int kept_identify(struct keeper *keeper, struct kept *f, struct error *error);
 /* Makes it known to gateways who the fence is. */
 int kept_publish(struct keeper *keeper, struct kept *f, struct error *error);
 /* Announces the end; the fence goes when the front has drained it. */

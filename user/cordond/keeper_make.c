@@ -147,6 +147,7 @@ static int enclose_frozen(struct keeper *k, struct kept *f, struct error *error)
 		.descriptors = true,
 		.ring_bytes = f->how.ring_bytes,
 		.event_rate = f->how.event_rate,
+		.read_elsewhere = true,
 	};
 	_cleanup_close_ int root_fd = -1;
 	int err = pid_judge(&f->cgroup, f->how.pid, error);
@@ -161,14 +162,12 @@ static int enclose_frozen(struct keeper *k, struct kept *f, struct error *error)
 	if (err)
 		return err;
 	f->id = enforce_fence_info(f->fence)->id;
-	f->how.identity.fence_id = f->id;
-	f->account_fd = kept_account_open(f->id, error);
-	if (f->account_fd < 0)
-		return f->account_fd;
+	err = keeper_accounts_lock(k, error);
+	if (err)
+		return err;
 	err = enforce_fence_set_at(f->fence, f->image, root_fd, true, error);
-	f->how.identity.generation = enforce_fence_policy(f->fence)->generation;
-	f->how.identity.mode = enforce_fence_policy(f->fence)->mode;
-	snprintf(f->how.identity.node, sizeof(f->how.identity.node), "%s", k->node);
+	if (kept_identify(k, f, error))
+		return -ENOMEM;
 	kept_show(k, f);
 	return err ? err : enclose_tasks(k, f, error);
 }

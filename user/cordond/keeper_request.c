@@ -26,23 +26,29 @@ static pid_t pid_now(const struct host_cgroup *cgroup)
 }
 
 /* What the policy's text says besides the image: its name and scopes. */
-static void identity_renew(struct identity *identity, const struct identity *from)
+static int identity_renew(struct how *how, const struct identity *from)
 {
-	memcpy(identity->fence_name, from->fence_name, sizeof(identity->fence_name));
-	memcpy(identity->policy, from->policy, sizeof(identity->policy));
-	memcpy(identity->scopes, from->scopes, sizeof(identity->scopes));
-	identity->n_scopes = from->n_scopes;
+	struct identity identity;
+
+	identity_unpack(how->identity, &identity);
+	memcpy(identity.fence_name, from->fence_name, sizeof(identity.fence_name));
+	memcpy(identity.policy, from->policy, sizeof(identity.policy));
+	memcpy(identity.scopes, from->scopes, sizeof(identity.scopes));
+	identity.n_scopes = from->n_scopes;
+	return how_identity_set(how, &identity);
 }
 
 static void policy_tell(struct keeper *k, struct kept *f)
 {
-	union wire_message m = { .POLICY = { .fence_id = f->id, .identity = f->how.identity } };
+	union wire_message m = { .POLICY = { .fence_id = f->id } };
 	char detail[256];
 
+	identity_unpack(f->how.identity, &m.POLICY.identity);
 	if (f->shown)
 		keeper_tell(k, WIRE_POLICY, 0, &m, NULL);
-	snprintf(detail, sizeof(detail), "policy %s, generation %llu", f->how.identity.policy,
-		 (unsigned long long)f->how.identity.generation);
+	snprintf(detail, sizeof(detail), "policy %s, generation %llu",
+		 how_text(&f->how, IDENTITY_POLICY),
+		 (unsigned long long)identity_packed_generation(f->how.identity));
 	kept_fact(k, f, CORDON_OP_RELOAD, 0, detail);
 }
 
@@ -68,7 +74,10 @@ static int fence_reload(struct keeper *k, struct kept *f, const struct wire_relo
 		keeper_ceilings_change(&f->ceilings, &before, cgroup, NULL);
 		return err;
 	}
-	identity_renew(&f->how.identity, &request->identity);
+	if (identity_renew(&f->how, &request->identity))
+		return error_set(error, ENOMEM,
+				 "the policy holds, but gateways know the fence by the one before: "
+				 "out of memory");
 	/* Gateways learn it as they learn of any fence: the old identity goes, the new one comes. */
 	identity_withdraw(TAKE_PTR(f->identity));
 	err = kept_publish(k, f, error);

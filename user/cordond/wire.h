@@ -16,8 +16,8 @@
 #include "util/util.h"
 
 #define WIRE_MAGIC 0x44445243U /* "CRDD" */
-#define WIRE_VERSION 3
-#define WIRE_FDS_MAX 4
+#define WIRE_VERSION 4
+#define WIRE_FDS_MAX 5
 #define WIRE_PATH_MAX 4096
 #define WIRE_TEXT_MAX 512
 #define WIRE_DETAIL_MAX 1024
@@ -32,18 +32,18 @@ struct wire_head {
 
 /* What a fence is made with. */
 struct wire_fence {
-	char cgroup[WIRE_PATH_MAX]; /* as the client gave it; the keeper judges it */
-	int32_t pid;		    /* whose root directory the paths of the policy are seen from */
-	uint8_t own_root;	    /* a container */
+	int32_t pid;	  /* whose root directory the paths of the policy are seen from */
+	uint8_t own_root; /* a container */
 	uint8_t pad[3];
 	uint64_t ring_bytes;
 	uint32_t event_rate;
 	uint32_t pad2;
 	uint64_t made_ns;	  /* CLOCK_REALTIME; the keeper's */
 	struct identity identity; /* fence_id, generation, mode, node: the keeper's */
+	char cgroup[WIRE_PATH_MAX]; /* as the client gave it; the keeper judges it. Last: see keeper_adopt.c */
 };
 
-struct wire_hello { /* fds: control socket, gateways' socket, state (read only), accepted sockets' fences (read only) */
+struct wire_hello { /* fds: control socket, gateways' socket, state (read only), accepted sockets' fences (read only), accounts */
 	struct wire_head head;
 	char node[IDENTITY_NODE_MAX + 1];
 	char attached_as[16];
@@ -125,7 +125,7 @@ struct wire_reply {
 	char text[WIRE_TEXT_MAX];
 };
 
-struct wire_made { /* fds: ring, account */
+struct wire_made { /* fd: ring */
 	struct wire_head head;
 	struct wire_fence fence;
 	uint64_t cgroup_id;
@@ -172,10 +172,10 @@ struct wire_empty {
  * STOP: end what is under way and exit. ENDING: the fence is about to end: drain; ENDED answers it. PING wants PONG.
  */
 #define WIRE_MESSAGES(W)                \
-	W(HELLO, hello, 4, false)       \
+	W(HELLO, hello, 5, false)       \
 	W(SET, set, 0, false)           \
 	W(CONFIG, config, 1, false)     \
-	W(MADE, made, 2, false)         \
+	W(MADE, made, 1, false)         \
 	W(POLICY, policy, 0, false)     \
 	W(FACT, fact, 0, false)         \
 	W(ENDING, ended, 0, false)      \

@@ -105,6 +105,7 @@ struct enforce_fence_options {
 	bool descriptors;   /* its tasks have descriptors from before: judge each use of one */
 	bool limit_output; /* the policy that it begins with lets one byte be written: the self-test */
 	size_t ring_bytes; /* a power of two */
+	bool read_elsewhere; /* another process reads its events: the ring is not mapped here until enforce_fence_poll() */
 	/* Decisions a second that are told one by one; what is beyond is folded. 0: no budget. At most ENFORCE_EVENT_RATE_MAX. */
 	uint32_t event_rate;
 };

@@ -189,7 +189,7 @@ int enforce_fence_make(struct enforce *enforce, const struct enforce_fence_optio
 		outs_note(&fence->info, options->out_fds);
 	fence->ring_bytes = options->ring_bytes;
 	err = fence_make_locked(fence, error);
-	if (!err)
+	if (!err && !options->read_elsewhere)
 		err = enforce_ring_open(fence->ring_fd, fence->ring_bytes, &fence->ring, error);
 	if (err) {
 		close(TAKE_FD(lock));
@@ -542,7 +542,11 @@ static void fence_release(struct enforce_fence *fence)
 int enforce_fence_poll(struct enforce_fence *fence, int timeout_ms, enforce_event_fn *fn,
 		       void *context)
 {
-	return enforce_ring_poll(fence->ring, timeout_ms, fn, context);
+	int err = fence->ring ? 0
+			      : enforce_ring_open(fence->ring_fd, fence->ring_bytes, &fence->ring,
+						  NULL);
+
+	return err ? err : enforce_ring_poll(fence->ring, timeout_ms, fn, context);
 }
 
 int enforce_fence_ring_fd(const struct enforce_fence *fence, size_t *ret_bytes)
