@@ -320,6 +320,8 @@ static void test_settings(void **state)
 		{ "cordond: 1\nlimits: {followers: 0}\n", 2 },
 		{ "cordond: 1\nlimits: {followers: 65}\n", 2 },
 		{ "cordond: 1\nlimits:\n  history: 1K\n", 3 },
+		{ "cordond: 1\nlimits: {event_rate: 0}\n", 2 },
+		{ "cordond: 1\nlimits: {event_rate: 1000001}\n", 2 },
 		{ "cordond: 1\ncontrol: {readers: []}\n", 2 },
 		{ "cordond: 1\nsocket: /x\n", 2 },
 		{ "cordond: 1\ncordond: 1\n", 2 },
@@ -354,14 +356,16 @@ static void test_settings(void **state)
 	(void)state;
 	assert_int_equal(settings("", &s, &line), 0);
 	assert_int_equal(s.followers, 16);
+	assert_int_equal(s.event_rate, 2000);
 	assert_string_equal(s.operators, "cordon-operators");
 	settings_clear(&s);
-	assert_int_equal(
-		settings("cordond: 1\ncontrol: {readers: r}\nlimits: {followers: 3, history: "
-			 "2M}\n",
-			 &s, &line),
-		0);
+	assert_int_equal(settings("cordond: 1\ncontrol: {readers: r}\nlimits: {followers: 3, "
+				  "event_rate: 7, history: "
+				  "2M}\n",
+				  &s, &line),
+			 0);
 	assert_int_equal(s.followers, 3);
+	assert_int_equal(s.event_rate, 7);
 	assert_int_equal(s.history, 2 * 1024 * 1024);
 	assert_string_equal(s.readers, "r");
 	settings_clear(&s);

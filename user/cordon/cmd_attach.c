@@ -183,7 +183,7 @@ static int attach_frozen(struct attach *a, struct error *error)
 		.attached = true,
 		.descriptors = true,
 		.ring_bytes = a->options->setup.ring_bytes,
-		.event_rate = a->options->setup.event_rate,
+		.event_rate = a->options->setup.event_rate ?: ENFORCE_EVENT_RATE_DEFAULT,
 	};
 	int err;
 
@@ -352,7 +352,8 @@ static json_t *attach_request(const struct attach *a)
 	daemon_client_text(request, "tenant", o->setup.tenant);
 	daemon_client_text(request, "subject", o->setup.subject);
 	daemon_client_number(request, "ring_bytes", (long long)o->setup.ring_bytes);
-	daemon_client_number(request, "event_rate", o->setup.event_rate);
+	if (o->setup.event_rate)
+		daemon_client_number(request, "event_rate", o->setup.event_rate);
 	daemon_client_flag(request, "audit", o->setup.audit);
 	return request;
 }

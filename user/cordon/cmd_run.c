@@ -122,7 +122,7 @@ static int run_enclose(struct run *run, struct error *error)
 		.cgroup = &run->cgroup,
 		.out_fds = out_fds,
 		.ring_bytes = run->options->setup.ring_bytes,
-		.event_rate = run->options->setup.event_rate,
+		.event_rate = run->options->setup.event_rate ?: ENFORCE_EVENT_RATE_DEFAULT,
 	};
 	struct setup *setup = &run->setup;
 	unsigned int proved = 0;

@@ -18,7 +18,7 @@ struct setup_options {
 	const char *events;
 	const char *format;
 	size_t ring_bytes;
-	unsigned int event_rate;
+	unsigned int event_rate; /* 0: it was not said */
 	bool audit;
 	bool degraded;
 };
@@ -66,10 +66,11 @@ int setup_host(struct host_report *ret_report, bool degraded, bool *ret_degraded
 		  at(event_rate),                                                                    \
 		  "N",                                                                               \
 		  "events a second that are told one by one; what is more is folded, with a "        \
-		  "count",                                                                           \
+		  "count; 2000, or for a fence of cordond what limits.event_rate of its "            \
+		  "configuration says",                                                              \
 		  1,                                                                                 \
 		  ENFORCE_EVENT_RATE_MAX,                                                            \
-		  "2000" },                                                                          \
+		  NULL },                                                                            \
 		{ 0,	     "audit", CLI_FLAG,                                                      \
 		  at(audit), NULL,    "allow what the policy denies, but report it",                 \
 		  0,	     0,	      NULL },                                                        \

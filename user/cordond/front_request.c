@@ -164,7 +164,7 @@ static void attach_ask(struct front *front, struct client *c, const struct cordo
 
 	memset(&m, 0, sizeof(m));
 	how->ring_bytes = ring ? (uint64_t)ring : ENFORCE_RING_DEFAULT;
-	how->event_rate = rate ? (uint32_t)rate : ENFORCE_EVENT_RATE_DEFAULT;
+	how->event_rate = (uint32_t)(rate ? rate : front->settings.event_rate);
 	how->pid = (int32_t)cordond_number(r, CORDOND_pid);
 	how->own_root = cordond_flag(r, CORDOND_own_root);
 	snprintf(how->cgroup, sizeof(how->cgroup), "%s", cordond_text(r, CORDOND_cgroup));

@@ -3,6 +3,7 @@
 #include "cordond/settings.h"
 
 #include "alert/alert.h"
+#include "enforce/ring.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -181,6 +182,17 @@ static const struct conf_key limits_rows[] = {
 	  .min = 1,
 	  .max = SETTINGS_FOLLOWERS_MAX,
 	  .doc = "of these, readers of events at a time; a further one is refused" },
+	{ .name = "event_rate",
+	  .read = conf_read_integer,
+	  .offset = offsetof(struct settings, event_rate),
+	  .expects = "a number",
+	  .fallback = "2000",
+	  .min = 1,
+	  .max = ENFORCE_EVENT_RATE_MAX,
+	  .doc = "events a second of a fence that are told one by one, ten times that at once; "
+		 "what is more is folded, with a "
+		 "count. For fences that are made from now on without `--event-rate`, such as "
+		 "containers" },
 	{ .name = "history",
 	  .read = conf_read_size,
 	  .offset = offsetof(struct settings, history),
@@ -240,6 +252,7 @@ static bool defaults_fill(struct settings *s)
 	s->followers = s->followers ? s->followers : FOLLOWERS;
 	s->connections = s->connections ? s->connections : CONNECTIONS;
 	s->history = s->history ? s->history : HISTORY;
+	s->event_rate = s->event_rate ? s->event_rate : ENFORCE_EVENT_RATE_DEFAULT;
 	s->cold_start_ms = s->cold_start_ms ? s->cold_start_ms : COLD_START_MS;
 	return s->operators && s->readers && s->gateway;
 }

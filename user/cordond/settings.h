@@ -17,6 +17,7 @@ struct settings {
 	char *operators, *readers; /* groups */
 	char *gateway;		   /* the user whose gateways may write events */
 	long long followers, connections;
+	long long event_rate; /* of fences whose maker says none */
 	struct sinks_config sinks;
 	long long history; /* bytes of events that are kept for those who come later or are slow */
 	char *metrics;	   /* the address of the endpoint; NULL: none */
