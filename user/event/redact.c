@@ -109,13 +109,23 @@ static bool scheme_find(const char *p, size_t n, size_t at, size_t *ret_at, size
 /* What is known by its beginning, which ends at p[at]. */
 static bool token_find(const char *p, size_t n, size_t at, size_t *ret_at, size_t *ret_length)
 {
-	static const char *const beginnings[] = { "ghp_",  "gho_",  "ghu_",  "ghs_",  "ghr_",
-						  "pat_",  "xoxb-", "xoxp-", "xoxa-", "xoxr-",
-						  "xoxs-", "sk-",   "live_", "glpat-" };
-	for (size_t i = 0; i < ARRAY_SIZE(beginnings); i++) {
-		size_t m = strlen(beginnings[i]);
+#define B(text)                        \
+	{                              \
+		text, sizeof(text) - 1 \
+	}
+	static const struct {
+		char text[7];
+		unsigned char n;
+	} beginnings[] = { B("ghp_"),  B("gho_"),  B("ghu_"),  B("ghs_"),  B("ghr_"),
+			   B("pat_"),  B("xoxb-"), B("xoxp-"), B("xoxa-"), B("xoxr-"),
+			   B("xoxs-"), B("sk-"),   B("live_"), B("glpat-") };
+#undef B
+	for (size_t i = 0; at && i < ARRAY_SIZE(beginnings); i++) {
+		size_t m = beginnings[i].n;
 
-		if (at + 1 < m || memcmp(p + at + 1 - m, beginnings[i], m) != 0 ||
+		/* The byte before the last first: most names with such a mark are not even that near. */
+		if (p[at - 1] != beginnings[i].text[m - 2] || at + 1 < m ||
+		    memcmp(p + at + 1 - m, beginnings[i].text, m) != 0 ||
 		    (at + 1 > m && is_alnum((unsigned char)p[at - m])))
 			continue;
 		*ret_at = at + 1;
