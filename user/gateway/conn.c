@@ -252,6 +252,14 @@ static const char *status_headers(int status)
 	return "";
 }
 
+/* The answer is there. What comes next may be another's work, or the end of the connection: the old one knows nothing of it. */
+static void conn_let_go(struct conn *conn)
+{
+	if (conn->work)
+		conn->work->conn = NULL;
+	conn->work = NULL;
+}
+
 static void conn_say(struct conn *conn, int status, const char *headers, const char *body,
 		     size_t body_n)
 {
@@ -260,7 +268,7 @@ static void conn_say(struct conn *conn, int status, const char *headers, const c
 	size_t room = body_n + 512;
 	int n;
 
-	conn->work = NULL;
+	conn_let_go(conn);
 	conn->close_after |= worker->draining;
 	if (room > sizeof(stack))
 		text = malloc(room);
