@@ -110,6 +110,7 @@ $(foreach p,$(PARTS),$(eval $(call part_rule,$(p))))
 $(eval $(call part_rule,ledger))
 $(eval $(call part_rule,grant))
 $(eval $(call part_rule,mcp))
+$(eval $(call part_rule,broker))
 $(eval $(call part_rule,admin))
 $(eval $(call part_rule,sink))
 $(eval $(call part_rule,metrics))
@@ -140,7 +141,7 @@ $(O)/cordond.8: $(O)/cordond
 	$(Q)$(O)/cordond --print-man > $@
 
 # The gateway: everything but what needs a kernel's privilege.
-GATEWAY_LIBS := $(O)/libmcp.a $(ADMIN_LIBS) $(GRANT_LIBS) $(LEDGER_LIBS) $(O)/libidentity.a \
+GATEWAY_LIBS := $(O)/libmcp.a $(O)/libbroker.a $(ADMIN_LIBS) $(GRANT_LIBS) $(LEDGER_LIBS) $(O)/libidentity.a \
 	$(patsubst %,$(O)/lib%.a,record event gwconf control conf util)
 GATEWAY_LDLIBS := -levent_core -lcurl $(LEDGER_LDLIBS) -lyaml
 
@@ -201,7 +202,7 @@ CHECKED := -std=gnu11 -D_GNU_SOURCE -DCORDON_VERSION='"$(VERSION)"' -Iinclude -I
 	-Wno-gnu-variable-sized-type-not-at-end
 FUZZ_SRC := $(foreach p,util conf chain control event policy gwconf identity grant mcp,$(call src,$(p))) user/sink/config.c \
 	user/admin/protocol.c user/cordond/protocol.c user/cordon/oci.c \
-	user/gateway/head.c user/gateway/input.c user/ledger/codes.c
+	user/gateway/head.c user/gateway/input.c user/ledger/codes.c user/broker/filter.c user/broker/scrub.c
 # Instrumented once, for all targets.
 FUZZ_OBJ := $(FUZZ_SRC:user/%.c=$(O)/checked/%.o)
 $(FUZZ_OBJ): $(O)/checked/%.o: user/%.c Makefile

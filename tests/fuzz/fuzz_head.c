@@ -64,7 +64,7 @@ static int read_copy(const uint8_t *data, size_t size)
 		MUST(head.path.n && head.path.p[0] == '/' &&
 		     !memmem(head.path.p, head.path.n, "//", 2) &&
 		     !memmem(head.path.p, head.path.n, "/../", 4) &&
-		     !memchr(head.path.p, '%', head.path.n));
+		     (head.up || !memchr(head.path.p, 0x25, head.path.n)));
 	}
 	free(copy);
 	return r;

@@ -337,9 +337,11 @@ int answer_refusal(char *buffer, size_t size, enum ledger_code code, const char 
 
 void conn_refuse(struct conn *conn, enum ledger_code code, const char *reason)
 {
-	char body[256];
+	char body[512];
 	int n = answer_refusal(body, sizeof(body), code, reason);
 
+	if ((size_t)n >= sizeof(body))
+		n = answer_refusal(body, sizeof(body), code, NULL);
 	if (code == LEDGER_RATE_LIMITED)
 		conn_answer_later(conn, ledger_code_info(code)->http_status, body, (size_t)n);
 	else

@@ -25,6 +25,9 @@ void call_start(const struct request *request, const struct tool *tool, struct c
 /* The Model Context Protocol: everything at /mcp. */
 server_handle_fn mcp_handle;
 
+/* Upstreams: everything below /up/. */
+server_handle_fn up_handle;
+
 /* Is the caller a fence that lives? Answers 401 when not. */
 bool caller_is_known(const struct request *request);
 bool caller_has_scope(const struct identity *id, const char *scope);

@@ -7,6 +7,7 @@
 #include "gateway/conn.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 #include <sys/socket.h>
 
@@ -56,8 +57,11 @@ void conn_close(struct conn *conn)
 
 	event_del(&conn->io);
 	event_del(&conn->timer);
-	if (conn->work)
+	if (conn->work) {
 		conn->work->conn = NULL;
+		/* Who streams into it has a descriptor of its own, and is to notice. */
+		shutdown(conn->fd, SHUT_RDWR);
+	}
 	if (conn->prev)
 		conn->prev->next = conn->next;
 	else
@@ -306,6 +310,27 @@ void conn_answer_later(struct conn *conn, int status, const char *body, size_t b
 	conn_say(conn, status, RETRY_AFTER, body, body_n);
 }
 
+int conn_borrow(struct conn *conn)
+{
+	int fd = fcntl(conn->fd, F_DUPFD_CLOEXEC, 3);
+
+	return fd < 0 ? -errno : fd;
+}
+
+void conn_streamed(struct conn *conn, bool whole)
+{
+	conn_let_go(conn);
+	conn->close_after |= !whole || conn->worker->draining;
+	conn_said(conn);
+	if (!conn->processing)
+		conn_continue(conn);
+}
+
+bool conn_persists(const struct conn *conn)
+{
+	return !conn->close_after && !conn->worker->draining;
+}
+
 void conn_wait(struct conn *conn, struct work *work)
 {
 	work->worker = conn->worker;
@@ -392,7 +417,9 @@ static size_t take_request(struct conn *conn, struct setup *setup, const char *p
 	if (r > 0 && head.length > (uint64_t)conf->body_bytes) {
 		r = -413;
 		reason = "the body is too long";
-	} else if (r > 0 && head.method != HEAD_METHOD_POST && head.length) {
+	} else if (r > 0 && head.length &&
+		   (head.up ? head.method == HEAD_METHOD_GET || head_text_is(&head.name, "HEAD")
+			    : head.method != HEAD_METHOD_POST)) {
 		r = -400;
 		reason = "a body where none belongs";
 	}

@@ -26,6 +26,8 @@ struct caller {
 struct caller *caller_ref(struct caller *caller); /* takes NULL */
 void caller_unref(struct caller *caller);	  /* takes NULL */
 
+struct secret_store;
+
 /* --- what is configured ----------------------------------------------------------------------- */
 
 /* A tool, ready: prepared in the ledger, its credential read. */
@@ -45,6 +47,8 @@ struct setup {
 	struct gwconf *conf;
 	struct tool tools[GWCONF_TOOLS_MAX];
 	size_t n_tools;
+	struct secret_store *secrets
+		[GWCONF_UPSTREAMS_MAX]; /* as conf->upstreams; what is kept of their credentials */
 };
 struct setup *setup_ref(struct setup *setup);
 void setup_unref(struct setup *setup); /* takes NULL */
@@ -83,6 +87,7 @@ struct gateway {
 	atomic_uint generation; /* grows with each setup, after it was put there */
 	struct pool *upstreams; /* requests to upstreams */
 	struct pool *readers;	/* what reads the ledger */
+	struct pool *streams;	/* answers of upstreams to /up */
 	struct server *server;
 	struct report *
 		report; /* the event of each decision, after the ledger's record, before the answer */

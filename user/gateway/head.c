@@ -13,7 +13,7 @@ struct reader {
 	struct head *head;
 	const char **reason;
 	size_t lines;
-	bool host, transfer, connection_close, connection_keep;
+	bool host, transfer, connection_close, connection_keep, encoded;
 };
 
 static int fault(struct reader *reader, int status, const char *reason)
@@ -68,16 +68,81 @@ static int take_line(struct reader *reader, struct head_text *ret_line)
 
 /* --- the request line ------------------------------------------------------------------------- */
 
+static int hex(unsigned char c)
+{
+	return c >= '0' && c <= '9'   ? c - '0'
+	       : c >= 'A' && c <= 'F' ? c - 'A' + 10
+	       : c >= 'a' && c <= 'f' ? c - 'a' + 10
+				      : -1;
+}
+
+static bool is_up(unsigned char c, bool query)
+{
+	return is_path(c) || (c && strchr(query ? "!$&'()*+,;=:@?" : "!$&'()*+,;=:@", c));
+}
+
+/* The characters below /up/; of a query only that nothing in it ends the line or the URL. */
+static int judge_up(struct reader *reader, const struct head_text *text, bool query)
+{
+	for (size_t i = 0; i < text->n; i++) {
+		int high, low;
+
+		if (text->p[i] != '%') {
+			if (!is_up((unsigned char)text->p[i], query))
+				return fault(reader, 400, "a target with characters of no URL");
+			continue;
+		}
+		high = i + 2 < text->n ? hex((unsigned char)text->p[i + 1]) : -1;
+		low = i + 2 < text->n ? hex((unsigned char)text->p[i + 2]) : -1;
+		if (high < 0 || low < 0)
+			return fault(reader, 400, "a percent sign without two digits");
+		i += 2;
+		if (!query && (is_up((unsigned char)(high * 16 + low), true) ||
+			       high * 16 + low < 0x20 || strchr("%\\\x7f", high * 16 + low)))
+			return fault(reader, 400,
+				     "a path with percent signs for what has another spelling, or "
+				     "more than one reading");
+	}
+	return 0;
+}
+
+/* Cuts the query off a path below /up/. */
+static int split_up(struct reader *reader)
+{
+	static const char prefix[] = "/up/";
+	struct head *head = reader->head;
+	const char *mark;
+
+	if (head->path.n < sizeof(prefix) - 1 ||
+	    memcmp(head->path.p, prefix, sizeof(prefix) - 1) != 0)
+		return 0;
+	head->up = true;
+	mark = memchr(head->path.p, '?', head->path.n);
+	if (mark) {
+		head->query = (struct head_text){ mark + 1, head->path.n - (size_t)(mark + 1 -
+										    head->path.p) };
+		head->path.n = (size_t)(mark - head->path.p);
+	}
+	return judge_up(reader, &head->query, true);
+}
+
 static int judge_path(struct reader *reader, const struct head_text *path)
 {
+	int r;
+
 	if (path->n == 0 || path->p[0] != '/')
 		return fault(reader, 400, "the target is not a path");
+	r = split_up(reader);
+	if (r == 0 && reader->head->up)
+		r = judge_up(reader, path, false);
+	if (r < 0)
+		return r;
 	for (size_t i = 0; i < path->n; i++) {
 		unsigned char c = (unsigned char)path->p[i];
 
 		if (c == '?')
 			return fault(reader, 400, "a query; tools take JSON only");
-		if (!is_path(c))
+		if (!reader->head->up && !is_path(c))
 			return fault(reader, 400,
 				     "a path of other characters than letters, digits, - . _ ~ /");
 		if (c != '/')
@@ -128,15 +193,15 @@ static int read_request_line(struct reader *reader, const struct head_text *line
 	const char *first = memchr(line->p, ' ', line->n);
 	const char *end = line->p + line->n;
 	const char *second = first ? memchr(first + 1, ' ', (size_t)(end - first - 1)) : NULL;
-	struct head_text method, version;
+	struct head_text version;
 	int r;
 
 	if (!second)
 		return fault(reader, 400, "not a request line");
-	method = (struct head_text){ line->p, (size_t)(first - line->p) };
+	reader->head->name = (struct head_text){ line->p, (size_t)(first - line->p) };
 	reader->head->path = (struct head_text){ first + 1, (size_t)(second - first - 1) };
 	version = (struct head_text){ second + 1, (size_t)(end - second - 1) };
-	r = judge_method(reader, &method);
+	r = judge_method(reader, &reader->head->name);
 	if (r == 0)
 		r = judge_version(reader, &version);
 	return r < 0 ? r : judge_path(reader, &reader->head->path);
@@ -235,9 +300,8 @@ static int take_key(struct reader *reader, const struct head_text *value)
 
 static int take_content_encoding(struct reader *reader, const struct head_text *value)
 {
-	if (text_is_nocase(value, "identity"))
-		return 0;
-	return fault(reader, 400, "a Content-Encoding; send JSON as it is");
+	reader->encoded |= !text_is_nocase(value, "identity");
+	return 0;
 }
 
 /*
@@ -323,6 +387,8 @@ static int judge_head(struct reader *reader)
 		return fault(reader, 400, "Content-Length and Transfer-Encoding");
 	if (reader->transfer)
 		return fault(reader, 411, "bodies need a Content-Length");
+	if (reader->encoded && !head->up)
+		return fault(reader, 400, "a Content-Encoding; send JSON as it is");
 	if (head->minor == 1 && !reader->host)
 		return fault(reader, 400, "no Host");
 	head->keep_alive =

@@ -6,7 +6,9 @@
  * two readings is refused rather than repaired: bare CR or LF, folded lines, blanks before the colon,
  * Content-Length that is not plain digits or stands twice, Transfer-Encoding beside it or on HTTP/1.0,
  * a second Host, targets that need decoding. Routes consist of letters, digits and a few marks, so a
- * path has one spelling and anything else is malformed.
+ * path has one spelling and anything else is malformed. Paths below /up/ are an upstream's: they may have a query and the
+ * characters of RFC 3986, percent signs only where that is the one spelling of what it stands for, and never for a slash, a
+ * backslash, a dot or a control character, which upstreams read differently. Their bodies may be encoded.
  */
 #ifndef CORDON_GATEWAY_HEAD_H
 #define CORDON_GATEWAY_HEAD_H
@@ -30,8 +32,11 @@ struct head_text {
 
 struct head {
 	enum head_method method;
+	struct head_text name; /* the method as it was spelled */
 	struct head_text path;
-	unsigned int minor; /* HTTP/1.minor: 0 or 1 */
+	bool up; /* the path is below /up/, for an upstream: its own rules, see below */
+	struct head_text query; /* of up: what follows the question mark; p NULL: there is none */
+	unsigned int minor;	/* HTTP/1.minor: 0 or 1 */
 	bool keep_alive;
 	bool expects_continue;
 	bool has_length;

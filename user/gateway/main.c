@@ -180,6 +180,8 @@ static int open_all(struct gateway *gateway, struct gwconf *conf, struct error *
 	if (r == 0)
 		r = pool_open(READERS, QUEUE_MAX, &gateway->readers);
 	if (r == 0)
+		r = pool_open((size_t)gateway->setup->conf->streams, QUEUE_MAX, &gateway->streams);
+	if (r == 0)
 		r = open_office(gateway, conf, error);
 	if (r == 0)
 		r = server_open(gateway, route_handle, &gateway->server, error);
@@ -199,6 +201,7 @@ static void close_all(struct gateway *gateway)
 		server_tell(gateway->server, true, on_told, gateway);
 	server_close(gateway->server);
 	admin_close(gateway->admin);
+	pool_close(gateway->streams);
 	pool_close(gateway->readers);
 	pool_close(gateway->upstreams);
 	setup_unref(gateway->setup);
@@ -233,6 +236,7 @@ static const char *changed_for_good(const struct gwconf *old, const struct gwcon
 		{ "events", same(old->events, next->events) },
 		{ "workers", old->workers == next->workers },
 		{ "executors", old->executors == next->executors },
+		{ "streams", old->streams == next->streams },
 		{ "keep", old->key_ttl_ms == next->key_ttl_ms },
 		{ "approvals", old->approval_ttl_ms == next->approval_ttl_ms },
 	};

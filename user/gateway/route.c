@@ -145,6 +145,10 @@ void route_handle(const struct request *request)
 		mcp_handle(request);
 		return;
 	}
+	if (request->head->up) {
+		up_handle(request);
+		return;
+	}
 	if (tool && request->head->method == HEAD_METHOD_POST) {
 		call_start(request, tool, NULL);
 		return;

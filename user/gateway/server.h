@@ -59,6 +59,14 @@ void conn_answer_later(struct conn *conn, int status, const char *body, size_t b
 /* The request under way is work from here on, until work_end(), which comes after the answer. */
 void conn_wait(struct conn *conn, struct work *work);
 void work_end(struct work *work);
+/*
+ * For work whose answer is a stream: a descriptor of the connection, to which another thread writes a whole answer while the
+ * request is under way; it is shut down when the connection ends. -errno. Later, in the worker's thread, conn_streamed() says
+ * that this is done; whole: the client can tell where it ended. conn_persists(): will another request be read after it?
+ */
+int conn_borrow(struct conn *conn);
+bool conn_persists(const struct conn *conn);
+void conn_streamed(struct conn *conn, bool whole);
 /* Any thread: what work waited for has come. */
 void worker_post(struct work *work);
 

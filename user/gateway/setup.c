@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "broker/secret.h"
 #include "conf/file.h"
 #include "gateway/gateway.h"
 #include "grant/grant.h"
@@ -27,6 +28,8 @@ static void setup_free(struct setup *setup)
 				       strlen(setup->tools[i].credential));
 		free(setup->tools[i].credential);
 	}
+	for (size_t i = 0; i < ARRAY_SIZE(setup->secrets); i++)
+		secret_store_free(setup->secrets[i]);
 	gwconf_free(setup->conf);
 	free(setup);
 }
@@ -184,12 +187,25 @@ int setup_keys(const struct gwconf *conf, struct grant_keys **ret_keys, struct e
 	return r;
 }
 
+/* The credentials of upstreams, as far as they are the same for all. */
+static int secrets_check(const struct gwconf *conf, struct error *error)
+{
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < conf->n_upstreams; i++)
+		if (conf->upstreams[i].has_credential)
+			r = secret_check(&conf->upstreams[i], error);
+	return r;
+}
+
 int setup_check(const struct gwconf *conf, struct error *error)
 {
 	struct grant_keys *keys = NULL;
 	int r = setup_keys(conf, &keys, error);
 
 	grant_keys_free(keys);
+	if (r == 0)
+		r = secrets_check(conf, error);
 	for (size_t i = 0; r == 0 && i < conf->n_tools; i++) {
 		struct tool tool = { .conf = conf->tools[i] };
 
@@ -215,6 +231,11 @@ int setup_open(struct ledger *ledger, struct gwconf *conf, struct setup **ret_se
 	}
 	setup->refs = 1;
 	setup->conf = conf;
+	r = secrets_check(conf, error);
+	for (size_t i = 0; r == 0 && i < conf->n_upstreams; i++) {
+		setup->secrets[i] = secret_store_new();
+		r = setup->secrets[i] ? 0 : error_set(error, ENOMEM, "out of memory");
+	}
 	for (size_t i = 0; r == 0 && i < conf->n_tools; i++) {
 		struct tool *tool = &setup->tools[setup->n_tools];
 

@@ -5,15 +5,13 @@
  */
 #include "gateway/upstream.h"
 
-#include <arpa/inet.h>
-#include <curl/curl.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <string.h>
 #include <time.h>
 
-#include "cordon/decide.h"
+#include "broker/fetch.h"
 
 #define SETTLE_SECONDS 60
 
@@ -49,30 +47,6 @@ static size_t receive(char *data, size_t size, size_t n, void *context)
 	return size;
 }
 
-/* The metadata service is reached by no name and no form of its address. */
-static curl_socket_t open_socket(void *context, curlsocktype purpose, struct curl_sockaddr *address)
-{
-	struct cordon_addr addr = { .v6 = 0 };
-
-	(void)context;
-	(void)purpose;
-	if (address->family == AF_INET) {
-		memcpy(addr.b + 12, &((struct sockaddr_in *)&address->addr)->sin_addr, 4);
-	} else if (address->family == AF_INET6) {
-		const struct in6_addr *in6 = &((struct sockaddr_in6 *)&address->addr)->sin6_addr;
-
-		/* A mapped address is the IPv4 one. */
-		addr.v6 = !IN6_IS_ADDR_V4MAPPED(in6);
-		memcpy(addr.b + (addr.v6 ? 0 : 12), in6->s6_addr + (addr.v6 ? 0 : 12),
-		       addr.v6 ? 16 : 4);
-	} else {
-		return CURL_SOCKET_BAD;
-	}
-	if (decide_is_metadata(&addr))
-		return CURL_SOCKET_BAD;
-	return socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
-}
-
 /* The fields that may go back, of an answer that is a JSON object; else {}. NULL when memory ends. */
 static char *filter_result(const struct gwconf_tool *conf, const struct receipt *receipt)
 {
@@ -100,63 +74,36 @@ static char *filter_result(const struct gwconf_tool *conf, const struct receipt 
 
 /* --- sending ---------------------------------------------------------------------------------- */
 
-static struct curl_slist *append(struct curl_slist *list, const char *line, bool *ok)
-{
-	struct curl_slist *longer = curl_slist_append(list, line);
-
-	*ok &= longer != NULL;
-	return longer ? longer : list;
-}
-
 static struct curl_slist *headers_make(const struct tool *tool, int64_t call, bool *ok)
 {
 	struct curl_slist *list = NULL;
 	char line[160];
 
 	*ok = true;
-	list = append(list, "Content-Type: application/json", ok);
-	list = append(list, "Accept: application/json", ok);
-	list = append(list, "Expect:", ok);
+	list = fetch_append(list, "Content-Type: application/json", ok);
+	list = fetch_append(list, "Accept: application/json", ok);
+	list = fetch_append(list, "Expect:", ok);
 	/* The caller's keys are the caller's own; to the upstream the number of the call is unique. */
 	snprintf(line, sizeof(line), "%s: cordon-%" PRId64,
 		 tool->conf->key_header ? tool->conf->key_header : "Idempotency-Key", call);
-	list = append(list, line, ok);
+	list = fetch_append(list, line, ok);
 	if (tool->credential)
-		list = append(list, tool->credential, ok);
+		list = fetch_append(list, tool->credential, ok);
 	return list;
-}
-
-static void headers_free(struct curl_slist *list)
-{
-	for (struct curl_slist *line = list; line; line = line->next)
-		explicit_bzero(line->data, strlen(line->data));
-	curl_slist_free_all(list);
 }
 
 static bool request_make(CURL *curl, const struct tool *tool, const char *url, const char *body,
 			 struct curl_slist *headers, struct receipt *receipt)
 {
-	bool ok = true;
+	bool ok = fetch_prepare(curl, url, tool->upstream->ca);
 
 #define SET(option, value) ok &= curl_easy_setopt(curl, CURLOPT_##option, value) == CURLE_OK
-	SET(URL, url);
 	SET(CUSTOMREQUEST, gwconf_methods[tool->conf->method]);
 	SET(POSTFIELDS, body);
 	SET(HTTPHEADER, headers);
-	SET(HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
-	SET(PROTOCOLS_STR, "http,https");
-	SET(PROXY, "");
-	SET(NOPROXY, "*");
-	SET(NOSIGNAL, 1L);
-	SET(FRESH_CONNECT, 1L);
-	SET(FORBID_REUSE, 1L);
-	SET(FOLLOWLOCATION, 0L);
 	SET(TIMEOUT_MS, (long)tool->conf->timeout_ms);
 	SET(WRITEFUNCTION, receive);
 	SET(WRITEDATA, receipt);
-	SET(OPENSOCKETFUNCTION, open_socket);
-	if (tool->upstream->ca)
-		SET(CAINFO, tool->upstream->ca);
 #undef SET
 	return ok;
 }
@@ -194,7 +141,7 @@ static void send_by(CURL *curl, const struct tool *tool, int64_t call, const cha
 		answer->outcome = judge(curl, curl_easy_perform(curl), &receipt, &answer->status);
 	if (answer->outcome == LEDGER_STATE_DONE)
 		answer->result = filter_result(tool->conf, &receipt);
-	headers_free(headers);
+	fetch_free_headers(headers);
 	free(receipt.body);
 }
 

@@ -12,7 +12,7 @@
 #include <sys/un.h>
 
 #include "conf/file.h"
-#include "gwconf/gwconf.h"
+#include "gwconf/upstream.h"
 
 static const char *const use_words[] = { "verify", "sign", NULL };
 
@@ -35,11 +35,8 @@ void gwconf_free(struct gwconf *conf)
 	}
 	free(conf->store.url);
 	free(conf->facts.url);
-	for (size_t i = 0; i < conf->n_upstreams; i++) {
-		free(conf->upstreams[i].name);
-		free(conf->upstreams[i].url);
-		free(conf->upstreams[i].ca);
-	}
+	for (size_t i = 0; i < conf->n_upstreams; i++)
+		gwconf_upstream_release(&conf->upstreams[i]);
 	conf_strings_free(&conf->tool_files);
 	for (size_t i = 0; i < conf->n_tools; i++)
 		gwconf_tool_free(conf->tools[i]);
@@ -177,7 +174,7 @@ static void read_socket(struct conf_reader *reader, const struct conf_key *key,
 	}
 }
 
-static void read_path(struct conf_reader *reader, const struct conf_key *key,
+void gwconf_read_path(struct conf_reader *reader, const struct conf_key *key,
 		      const struct conf_node *value, void *base)
 {
 	const char *text = conf_reader_text(reader, value, "a path");
@@ -211,7 +208,7 @@ static void read_events(struct conf_reader *reader, const struct conf_key *key,
 	*target = conf_reader_copy(reader, text);
 }
 
-static void read_name(struct conf_reader *reader, const struct conf_key *key,
+void gwconf_read_name(struct conf_reader *reader, const struct conf_key *key,
 		      const struct conf_node *value, void *base)
 {
 	const char *text = conf_reader_text(reader, value, "a name");
@@ -263,39 +260,10 @@ static void read_unbuilt(struct conf_reader *reader, const struct conf_key *key,
 
 /* --- lists of things -------------------------------------------------------------------------- */
 
-static void read_url(struct conf_reader *reader, const struct conf_key *key,
-		     const struct conf_node *value, void *base)
-{
-	const char *text = conf_reader_text(reader, value, "a URL"), *host;
-	size_t n;
-
-	if (!text)
-		return;
-	host = !strncmp(text, "https://", 8)  ? text + 8
-	       : !strncmp(text, "http://", 7) ? text + 7
-					      : "";
-	n = strspn(host, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-.:[]");
-	if (n == 0 || host[n] || strlen(text) > 255)
-		conf_reader_fault(reader, value->mark,
-				  "expects http[s]://HOST[:PORT] without user, path or query");
-	else
-		*(char **)((char *)base + key->offset) = conf_reader_copy(reader, text);
-}
-
-static const struct conf_key upstream_keys[] = {
-	{ "name", read_name, .offset = offsetof(struct gwconf_upstream, name), .required = true,
-	  .expects = "a name", .doc = "how tools name it" },
-	{ "url", read_url, .offset = offsetof(struct gwconf_upstream, url), .required = true,
-	  .expects = "a URL", .doc = "`http[s]://HOST[:PORT]`" },
-	{ "ca", read_path, .offset = offsetof(struct gwconf_upstream, ca), .expects = "a path",
-	  .fallback = "the system's", .doc = "certificates that may sign the upstream's" },
-	CONF_KEYS_END,
-};
-
 static const struct conf_key key_keys[] = {
-	{ "id", read_name, .offset = offsetof(struct gwconf_key, id), .required = true,
+	{ "id", gwconf_read_name, .offset = offsetof(struct gwconf_key, id), .required = true,
 	  .expects = "a name", .doc = "`kid` of the grants that it signs" },
-	{ "file", read_path, .offset = offsetof(struct gwconf_key, file), .required = true,
+	{ "file", gwconf_read_path, .offset = offsetof(struct gwconf_key, file), .required = true,
 	  .expects = "a path",
 	  .doc = "PEM, Ed25519: the private key for `sign`, the public one for "
 		 "`verify`" },
@@ -306,7 +274,7 @@ static const struct conf_key key_keys[] = {
 };
 
 /* A list of mappings with rows: each into the next place of an array. */
-static void read_list(struct conf_reader *reader, const struct conf_node *value,
+void gwconf_read_list(struct conf_reader *reader, const struct conf_node *value,
 		      const struct conf_key *rows, void *array, size_t size, size_t max, size_t *n)
 {
 	size_t before;
@@ -327,24 +295,6 @@ static void read_list(struct conf_reader *reader, const struct conf_node *value,
 	}
 }
 
-static void read_upstreams(struct conf_reader *reader, const struct conf_key *key,
-			   const struct conf_node *value, void *base)
-{
-	struct gwconf *conf = base;
-
-	(void)key;
-	read_list(reader, value, upstream_keys, conf->upstreams, sizeof(conf->upstreams[0]),
-		  GWCONF_UPSTREAMS_MAX, &conf->n_upstreams);
-	for (size_t i = 0; i < conf->n_upstreams; i++) {
-		conf->upstreams[i].mark = value->child[i]->mark;
-		for (size_t k = 0; k < i; k++)
-			if (conf->upstreams[i].name && conf->upstreams[k].name &&
-			    !strcmp(conf->upstreams[i].name, conf->upstreams[k].name))
-				conf_reader_fault(reader, conf->upstreams[i].mark, "`%s` twice",
-						  conf->upstreams[i].name);
-	}
-}
-
 static void read_keys(struct conf_reader *reader, const struct conf_key *key,
 		      const struct conf_node *value, void *base)
 {
@@ -352,8 +302,8 @@ static void read_keys(struct conf_reader *reader, const struct conf_key *key,
 	size_t signers = 0;
 
 	(void)key;
-	read_list(reader, value, key_keys, conf->keys, sizeof(conf->keys[0]), GWCONF_KEYS_MAX,
-		  &conf->n_keys);
+	gwconf_read_list(reader, value, key_keys, conf->keys, sizeof(conf->keys[0]),
+			 GWCONF_KEYS_MAX, &conf->n_keys);
 	for (size_t i = 0; i < conf->n_keys; i++) {
 		conf->keys[i].mark = value->child[i]->mark;
 		if (conf->keys[i].use == GWCONF_KEY_SIGN && signers++)
@@ -411,7 +361,7 @@ static const struct conf_key config_keys[] = {
 	{ "listen", read_listen, .required = true,
 	  .expects = "ADDRESS:PORT, a path, or a list of them",
 	  .doc = "where callers come; at most 16" },
-	{ "node", read_name, CONF(node), .expects = "a name", .fallback = "the host's name",
+	{ "node", gwconf_read_name, CONF(node), .expects = "a name", .fallback = "the host's name",
 	  .doc = "name of this gateway, unique among those that share the store" },
 	{ "admin", read_socket, CONF(admin), .expects = "a path",
 	  .fallback = "`/run/cordon/admin.sock`",
@@ -431,13 +381,15 @@ static const struct conf_key config_keys[] = {
 	{ "executors", conf_read_integer, CONF(executors), .min = 1, .max = 256,
 	  .expects = "a number", .fallback = "`16`",
 	  .doc = "requests to upstreams at the same time" },
+	{ "streams", conf_read_integer, CONF(streams), .min = 1, .max = 1024, .expects = "a number",
+	  .fallback = "`64`", .doc = "answers to `/up` at the same time; one fence has a quarter" },
 	{ "keys", read_keys, .sub = key_keys, .expects = "a list of {id, file, use}",
 	  .fallback = "no grants", .doc = "keys of grants, EdDSA" },
 	{ "store", read_store, CONF(store), .required = true,
 	  .expects = "`sqlite:PATH` or `postgresql://...`", .doc = "database of the ledger" },
 	{ "facts", read_store, CONF(facts), .expects = "`sqlite:PATH` or `postgresql://...`",
 	  .fallback = "the store", .doc = "database that tools query" },
-	{ "anchor", read_path, CONF(anchor), .expects = "a path", .fallback = "none",
+	{ "anchor", gwconf_read_path, CONF(anchor), .expects = "a path", .fallback = "none",
 	  .doc = "file that remembers the last record: shows that a store was rolled back" },
 	{ "keep", conf_read_duration, CONF(key_ttl_ms), .min = DAY_MS, .max = 366 * DAY_MS,
 	  .expects = "a time", .fallback = "`24h`",
@@ -445,8 +397,9 @@ static const struct conf_key config_keys[] = {
 	{ "tools", conf_read_texts, CONF(tool_files), .required = true,
 	  .expects = "a list of paths", .max = GWCONF_TOOLS_MAX,
 	  .doc = "files of tools; relative ones from this file's directory" },
-	{ "upstreams", read_upstreams, .sub = upstream_keys, .expects = "a list of {name, url, ca}",
-	  .fallback = "none", .doc = "where `http` tools go" },
+	{ "upstreams", gwconf_read_upstreams, .sub = gwconf_upstream_keys,
+	  .expects = "a list of {name, url, ...}", .fallback = "none",
+	  .doc = "where `http` tools go, and what fences reach at `/up/NAME/`" },
 	{ "dns", read_unbuilt, .expects = "an address", .fallback = "none",
 	  .doc = "**not in this version**: the resolver of fences" },
 	CONF_KEYS_END,
@@ -471,6 +424,7 @@ static bool set_defaults(struct gwconf *conf)
 	conf->rate = 200;
 	conf->workers = 2;
 	conf->executors = 16;
+	conf->streams = 64;
 	conf->key_ttl_ms = DAY_MS;
 	conf->admin = strdup("/run/cordon/admin.sock");
 	conf->events = strdup("cordond");

@@ -24,6 +24,8 @@
 #define GWCONF_LISTEN_MAX 16
 #define GWCONF_KEYS_MAX 8
 #define GWCONF_UPSTREAMS_MAX 64
+#define GWCONF_SCOPES_MAX 16 /* of one upstream */
+#define GWCONF_PATHS_MAX 32  /* of one scope of an upstream */
 
 /* --- input ------------------------------------------------------------------------------------ */
 
@@ -176,12 +178,63 @@ struct gwconf_key {
 	struct conf_mark mark;
 };
 
+/* Methods that fences may use on upstreams: a bit each, in the order of gwconf_up_methods, which ends with NULL. */
+extern const char *const gwconf_up_methods[];
+
+/* What one scope opens of an upstream. */
+struct gwconf_access {
+	char *scope;
+	unsigned int methods;	   /* bits */
+	struct conf_strings paths; /* patterns: see gwconf_path_matches() */
+	struct conf_mark mark;
+};
+
+/* On whose behalf the gateway speaks: which credential is shown. */
+enum gwconf_subject { GWCONF_ON_BEHALF_OF, GWCONF_SERVICE };
+
+/* How the credential is shown, and where it comes from: one of each. */
+struct gwconf_credential {
+	char *header, *prefix; /* prefix may be NULL */
+	char *query;	       /* parameter of the query */
+	char *basic;	       /* user of basic authentication; the secret is the password */
+	struct {
+		char *token_url, *client, *scope; /* scope may be NULL */
+	} oauth; /* the secret is the client's; what it gets is a bearer token */
+	struct {
+		char *region, *service;
+	} sigv4; /* the secret is KEY-ID:SECRET-KEY */
+
+	struct gwconf_secret source; /* file or env */
+	char *systemd;		     /* name below $CREDENTIALS_DIRECTORY */
+	struct {
+		char *url, *path, *field, *token_file, *ca; /* ca may be NULL */
+	} vault;
+};
+
 struct gwconf_upstream {
 	char *name;
 	char *url; /* http[s]://host[:port], no path */
 	char *ca;  /* PEM file, or NULL: the system's */
 	struct conf_mark mark;
+
+	/* What follows is for /up/NAME; without scopes no fence reaches it there. */
+	struct gwconf_access access[GWCONF_SCOPES_MAX];
+	size_t n_access;
+	unsigned int subject; /* enum gwconf_subject */
+	bool has_credential;
+	struct gwconf_credential credential;
+	struct conf_strings headers; /* of requests, let through besides those that always are */
+	long long answer_bytes, timeout_ms;
 };
+
+/*
+ * Does path, which has one spelling (head.h), match the pattern? A part of the pattern that is `*` matches any one part that is
+ * not empty, `**` at its end the rest, if any; all else is compared byte by byte.
+ */
+bool gwconf_path_matches(const char *pattern, const char *path, size_t size);
+
+/* May the name be that of a header that upstreams get from fences? Not those that frame, route or authenticate. */
+bool gwconf_header_may_pass(const char *name, size_t size);
 
 struct gwconf {
 	char *path; /* of the file */
@@ -197,6 +250,7 @@ struct gwconf {
 	long long rate, burst; /* requests of one caller: a second, and at once */
 	long long workers;     /* threads that serve connections */
 	long long executors;   /* threads that call upstreams */
+	long long streams;     /* threads that pass answers of upstreams on */
 	long long key_ttl_ms;  /* how long keys are kept */
 	struct gwconf_key keys[GWCONF_KEYS_MAX];
 	size_t n_keys;

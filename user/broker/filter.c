@@ -1,0 +1,388 @@
+// SPDX-License-Identifier: Apache-2.0
+/* See filter.h. Requests by a list of what may pass; answers, which the fence may see, by a list of what may not. */
+#include "broker/filter.h"
+
+#include <errno.h>
+#include <string.h>
+#include <strings.h>
+
+/* strchr() finds the end of the list, too: what came from outside may hold it. */
+static bool is_one_of(const char *list, char c)
+{
+	return c && strchr(list, c);
+}
+
+static bool is_word(const char *word, const char *text, size_t size)
+{
+	return strlen(word) == size && !strncasecmp(word, text, size);
+}
+
+static bool is_listed(const char *const *list, const char *text, size_t size)
+{
+	for (; *list; list++)
+		if (is_word(*list, text, size))
+			return true;
+	return false;
+}
+
+/* --- requests --------------------------------------------------------------------------------- */
+
+const struct gwconf_access *filter_access(const struct gwconf_upstream *upstream,
+					  const char *method, size_t method_n, const char *path,
+					  size_t path_n, filter_has_fn *has, const void *who,
+					  const struct gwconf_access **ret_lacking)
+{
+	unsigned int bit = 0;
+
+	*ret_lacking = NULL;
+	for (unsigned int i = 0; gwconf_up_methods[i]; i++)
+		if (strlen(gwconf_up_methods[i]) == method_n &&
+		    !memcmp(gwconf_up_methods[i], method, method_n))
+			bit = 1U << i;
+	for (size_t i = 0; i < upstream->n_access; i++) {
+		const struct gwconf_access *access = &upstream->access[i];
+		bool matches = false;
+
+		for (size_t k = 0; (access->methods & bit) && k < access->paths.n; k++)
+			matches |= gwconf_path_matches(access->paths.v[k], path, path_n);
+		if (!matches)
+			continue;
+		if (has(who, access->scope))
+			return access;
+		if (!*ret_lacking)
+			*ret_lacking = access;
+	}
+	return NULL;
+}
+
+bool filter_request_header(const struct gwconf_upstream *upstream, const char *name, size_t size)
+{
+	static const char *const always[] = { "accept",
+					      "accept-language",
+					      "content-type",
+					      "content-encoding",
+					      "content-language",
+					      "user-agent",
+					      "if-match",
+					      "if-none-match",
+					      "if-modified-since",
+					      "if-unmodified-since",
+					      "if-range",
+					      "range",
+					      "prefer",
+					      "cache-control",
+					      "idempotency-key",
+					      "x-request-id",
+					      "traceparent",
+					      "tracestate",
+					      "last-event-id",
+					      "git-protocol",
+					      NULL };
+	const char *own = upstream->credential.header;
+
+	if (!gwconf_header_may_pass(name, size) || (own && is_word(own, name, size)))
+		return false;
+	if (is_listed(always, name, size))
+		return true;
+	for (size_t i = 0; i < upstream->headers.n; i++)
+		if (is_word(upstream->headers.v[i], name, size))
+			return true;
+	return false;
+}
+
+static int hex(char c)
+{
+	return c >= '0' && c <= '9'		    ? c - '0'
+	       : (c | 32) >= 'a' && (c | 32) <= 'f' ? (c | 32) - 'a' + 10
+						    : -1;
+}
+
+/* Is the text before an equal sign the name, decoded, whatever the case? */
+static bool parameter_is(const char *p, size_t n, const char *name)
+{
+	for (; n && *name; name++) {
+		int c = (unsigned char)*p;
+		size_t took = 1;
+
+		if (c == '%' && n >= 3 && hex(p[1]) >= 0 && hex(p[2]) >= 0) {
+			c = hex(p[1]) * 16 + hex(p[2]);
+			took = 3;
+		}
+		if (strncasecmp((const char[]){ (char)c, 0 }, (const char[]){ *name, 0 }, 1) != 0)
+			return false;
+		p += took;
+		n -= took;
+	}
+	/* name[] and the like are the same to some. */
+	return !*name && (n == 0 || *p == '[' || (n >= 3 && !strncasecmp(p, "%5b", 3)));
+}
+
+bool filter_query_names(const char *query, size_t size, const char *name)
+{
+	const char *end = query + size;
+
+	while (size && query < end) {
+		size_t n = 0, left = (size_t)(end - query), key;
+
+		while (n < left && query[n] != '&' && query[n] != ';')
+			n++;
+		for (key = 0; key < n && query[key] != '=';)
+			key++;
+		if (parameter_is(query, key, name))
+			return true;
+		query += n < left ? n + 1 : n;
+	}
+	return false;
+}
+
+/* --- where an answer sends the client ----------------------------------------------------------- */
+
+/* What follows scheme, host and port of the upstream in a URL; NULL: it is another's. */
+static const char *behind_base(const struct gwconf_upstream *upstream, const char *p, size_t n)
+{
+	size_t base = strlen(upstream->url);
+
+	if (n < base || strncasecmp(p, upstream->url, base) != 0 ||
+	    (n > base && !is_one_of("/?#", p[base])))
+		return NULL;
+	return p + base;
+}
+
+char *filter_location(const struct gwconf_upstream *upstream, const char *value, size_t size)
+{
+	const char *rest = behind_base(upstream, value, size), *end = value + size;
+	size_t scheme;
+	char *out;
+
+	for (size_t i = 0; i < size; i++)
+		if ((unsigned char)value[i] <= 0x20 || (unsigned char)value[i] >= 0x7f ||
+		    is_one_of("\\<>\"", value[i]))
+			return NULL;
+	if (!rest && size && value[0] == '/' && (size == 1 || value[1] != '/'))
+		rest = value;
+	if (rest)
+		return asprintf(&out, "/up/%s%s%.*s", upstream->name,
+				rest < end && *rest == '/' ? "" : "/", (int)(end - rest), rest) < 0
+			       ? NULL
+			       : out;
+	/* Relative to where the client is: no scheme, no host. */
+	for (scheme = 0; scheme < size && !is_one_of("/?#:", value[scheme]);)
+		scheme++;
+	if (size == 0 || value[0] == '/' || (scheme < size && value[scheme] == ':'))
+		return NULL;
+	return strndup(value, size);
+}
+
+/* --- answers ---------------------------------------------------------------------------------- */
+
+void filter_take(struct filter_answer *answer, const char *line, size_t size)
+{
+	char *grown;
+
+	while (size && is_one_of("\r\n", line[size - 1]))
+		size--;
+	if (size >= 5 && !memcmp(line, "HTTP/", 5)) {
+		answer->n = 0;
+		answer->length = -1;
+		answer->encoded = false;
+		return;
+	}
+	if (size == 0)
+		return;
+	if (answer->n + size + 1 > FILTER_HEAD_MAX) {
+		answer->too_long = true;
+		return;
+	}
+	grown = realloc(answer->lines, answer->n + size + 1);
+	if (!grown) {
+		answer->too_long = true;
+		return;
+	}
+	answer->lines = grown;
+	memcpy(grown + answer->n, line, size);
+	grown[answer->n + size] = '\n';
+	answer->n += size + 1;
+}
+
+void filter_release(struct filter_answer *answer)
+{
+	free(answer->lines);
+	memset(answer, 0, sizeof(*answer));
+}
+
+struct line {
+	const char *name, *value;
+	size_t name_n, value_n;
+};
+
+/* The next line of an answer that is a header; false: there are no more. */
+static bool next_line(const char **p, const char *end, struct line *ret_line)
+{
+	while (*p < end) {
+		const char *line = *p, *lf = memchr(line, '\n', (size_t)(end - line));
+		const char *colon = memchr(line, ':', (size_t)(lf - line));
+		bool good = colon && colon > line;
+
+		*p = lf + 1;
+		for (const char *c = line; good && c < colon; c++)
+			good = (*c >= '0' && *c <= '9') || ((*c | 32) >= 'a' && (*c | 32) <= 'z') ||
+			       is_one_of("!#$%&'*+-.^_`|~", *c);
+		for (const char *c = colon; good && c < lf; c++)
+			good = ((unsigned char)*c >= 0x20 || *c == '\t') && *c != 0x7f;
+		if (!good)
+			continue;
+		*ret_line = (struct line){ .name = line, .name_n = (size_t)(colon - line) };
+		for (colon++; colon < lf && is_one_of(" \t", *colon);)
+			colon++;
+		while (lf > colon && is_one_of(" \t", lf[-1]))
+			lf--;
+		ret_line->value = colon;
+		ret_line->value_n = (size_t)(lf - colon);
+		return true;
+	}
+	return false;
+}
+
+/* Does a Connection header of the answer name it? Then it is for the hop alone. */
+static bool hop_names(const struct filter_answer *answer, const char *name, size_t size)
+{
+	const char *p = answer->lines ? answer->lines : "", *end = p + answer->n;
+	struct line line;
+
+	while (next_line(&p, end, &line)) {
+		if (!is_word("connection", line.name, line.name_n))
+			continue;
+		for (size_t i = 0; i < line.value_n;) {
+			size_t n = 0;
+
+			while (i + n < line.value_n && !is_one_of(", \t", line.value[i + n]))
+				n++;
+			if (n == size && n && !strncasecmp(line.value + i, name, n))
+				return true;
+			i += n ? n : 1;
+		}
+	}
+	return false;
+}
+
+static bool stays(const struct filter_answer *answer, const char *name, size_t size)
+{
+	static const char *const list[] = {
+		/* of the hop, and the gateway's own */
+		"connection", "keep-alive", "proxy-connection", "proxy-authenticate",
+		"proxy-authentication-info", "te", "trailer", "transfer-encoding", "upgrade",
+		"content-length",
+		/* credentials, and what asks for them */
+		"set-cookie", "set-cookie2", "www-authenticate", "authentication-info",
+		"authorization", "cookie",
+		/* ways elsewhere */
+		"alt-svc", "refresh", "content-location", "strict-transport-security",
+		"public-key-pins", "clear-site-data", NULL
+	};
+
+	return is_listed(list, name, size) || hop_names(answer, name, size);
+}
+
+static void note(struct filter_answer *answer, const struct line *line)
+{
+	char text[24] = "";
+	char *end;
+
+	if (is_word("content-encoding", line->name, line->name_n))
+		answer->encoded |= !is_word("identity", line->value, line->value_n);
+	if (!is_word("content-length", line->name, line->name_n) || line->value_n == 0 ||
+	    line->value_n > 18)
+		return;
+	memcpy(text, line->value, line->value_n);
+	answer->length = strtoll(text, &end, 10);
+	if (*end || answer->length < 0)
+		answer->length = -1;
+}
+
+/* The targets of a Link header that are the upstream's, below /up/NAME. To be freed; NULL when memory ends. */
+static char *rewrite_link(const struct gwconf_upstream *upstream, const char *p, size_t n)
+{
+	char *text = NULL;
+	size_t size;
+	FILE *out = open_memstream(&text, &size);
+	const char *end = p + n;
+
+	if (!out)
+		return NULL;
+	while (p < end) {
+		const char *open = memchr(p, '<', (size_t)(end - p));
+		const char *close = open ? memchr(open, '>', (size_t)(end - open)) : NULL;
+		char *target;
+
+		if (!close) {
+			fwrite(p, 1, (size_t)(end - p), out);
+			break;
+		}
+		fwrite(p, 1, (size_t)(open + 1 - p), out);
+		target = filter_location(upstream, open + 1, (size_t)(close - open - 1));
+		fputs(target ? target : "about:blank", out);
+		free(target);
+		fputc('>', out);
+		p = close + 1;
+	}
+	if (fclose(out) != 0) {
+		free(text);
+		return NULL;
+	}
+	return text;
+}
+
+static int print_line(FILE *out, const struct gwconf_upstream *upstream, struct scrub *scrub,
+		      const struct line *line)
+{
+	const char *value = line->value, *clean;
+	size_t size = line->value_n, clean_n;
+	_cleanup_free_ char *other = NULL;
+	int r;
+
+	if (is_word("location", line->name, line->name_n)) {
+		other = filter_location(upstream, value, size);
+		if (!other) {
+			fputs("Cordon-Location: withheld, another host\r\n", out);
+			return 0;
+		}
+	} else if (is_word("link", line->name, line->name_n)) {
+		other = rewrite_link(upstream, value, size);
+		if (!other)
+			return -ENOMEM;
+	}
+	if (other) {
+		value = other;
+		size = strlen(other);
+	}
+	scrub_reset(scrub);
+	r = scrub_feed(scrub, value, size, true, &clean, &clean_n);
+	if (r == 0)
+		fprintf(out, "%.*s: %.*s\r\n", (int)line->name_n, line->name, (int)clean_n, clean);
+	scrub_reset(scrub);
+	return r;
+}
+
+char *filter_print(struct filter_answer *answer, const struct gwconf_upstream *upstream,
+		   struct scrub *scrub)
+{
+	const char *p = answer->lines ? answer->lines : "", *end = p + answer->n;
+	char *text = NULL;
+	size_t size;
+	FILE *out = open_memstream(&text, &size);
+	struct line line;
+	int r = 0;
+
+	if (!out)
+		return NULL;
+	while (r == 0 && next_line(&p, end, &line)) {
+		note(answer, &line);
+		if (!stays(answer, line.name, line.name_n))
+			r = print_line(out, upstream, scrub, &line);
+	}
+	if (fclose(out) != 0 || r < 0) {
+		free(text);
+		return NULL;
+	}
+	return text;
+}
