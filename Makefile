@@ -41,8 +41,8 @@ say = $(if $(V)$(findstring s,$(firstword -$(MAKEFLAGS))),@:,@printf '  %-7s %s\
 
 JOBS = $(if $(findstring -j,$(MAKEFLAGS)),,-j2)
 
-# Which part may use which is checked by tests/lint/layers: util <- conf, control, chain <- event, record, policy, gwconf, host, identity <- enforce <- cordon.
-PARTS := util conf control chain event record policy gwconf host identity enforce
+# Which part may use which is checked by tests/lint/layers: util <- reach, conf, control, chain <- event, record, policy, gwconf, host, identity <- enforce <- cordon.
+PARTS := util reach conf control chain event record policy gwconf host identity enforce
 LIBS := $(PARTS:%=$(O)/lib%.a)
 LDLIBS := -lbpf -lelf -lz -lyaml -ljansson -lcrypto
 # The ledger is the gateway's: whoever links it links these, then util.
@@ -142,18 +142,19 @@ $(O)/cordond.8: $(O)/cordond
 
 # The gateway: everything but what needs a kernel's privilege.
 GATEWAY_LIBS := $(O)/libmcp.a $(O)/libbroker.a $(ADMIN_LIBS) $(GRANT_LIBS) $(LEDGER_LIBS) $(O)/libidentity.a \
-	$(patsubst %,$(O)/lib%.a,record event gwconf control conf util)
-GATEWAY_LDLIBS := -levent_core -lcurl $(LEDGER_LDLIBS) -lyaml
+	$(patsubst %,$(O)/lib%.a,record event gwconf control conf reach util)
+GATEWAY_OBJ := $(call obj,gateway) $(call obj,proxy)
+GATEWAY_LDLIBS := -levent_core -lcurl -lcares $(LEDGER_LDLIBS) -lyaml
 
-$(O)/cordon-gateway: $(call obj,gateway) $(GATEWAY_LIBS)
+$(O)/cordon-gateway: $(GATEWAY_OBJ) $(GATEWAY_LIBS)
 	$(call say,LD,$@)
-	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $(call obj,gateway) $(GATEWAY_LIBS) $(GATEWAY_LDLIBS)
+	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $(GATEWAY_OBJ) $(GATEWAY_LIBS) $(GATEWAY_LDLIBS)
 
 # The same with identities from a file, for tests without a kernel's help; never installed.
-$(O)/tests/cordon-gateway-test: $(call obj,gateway) $(O)/tests/gateway/identity_test.o $(GATEWAY_LIBS)
+$(O)/tests/cordon-gateway-test: $(GATEWAY_OBJ) $(O)/tests/gateway/identity_test.o $(GATEWAY_LIBS)
 	$(call say,TEST,$@)
 	$(Q)mkdir -p $(@D)
-	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $(call obj,gateway) $(O)/tests/gateway/identity_test.o \
+	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $(GATEWAY_OBJ) $(O)/tests/gateway/identity_test.o \
 		$(filter-out $(O)/libidentity.a,$(GATEWAY_LIBS)) $(GATEWAY_LDLIBS)
 
 $(O)/tests/load: tests/bench/load.c Makefile
@@ -179,6 +180,7 @@ UNIT_LDLIBS_test_cordond := $(CORDOND_LDLIBS)
 UNIT_LIBS_test_told := $(UNIT_LIBS_test_cordond)
 UNIT_LDLIBS_test_told := $(CORDOND_LDLIBS)
 UNIT_LIBS_test_head := $(O)/user/gateway/head.o
+UNIT_LIBS_test_proxy := $(O)/user/gateway/head.o $(O)/user/proxy/hello.o $(O)/user/proxy/forward.o
 UNIT_LIBS_test_grant := $(GRANT_LIBS) -lcrypto
 UNIT_LIBS_test_sink := $(SINK_LIBS)
 UNIT_LDLIBS_test_sink := $(SINK_LDLIBS)
@@ -190,6 +192,7 @@ UNIT_LDLIBS_test_sink_net := $(SINK_LDLIBS)
 UNIT_LIBS_test_admin := $(GRANT_LIBS) $(LEDGER_LIBS) -lcrypto
 
 $(O)/unit/test_head: $(O)/user/gateway/head.o
+$(O)/unit/test_proxy: $(UNIT_LIBS_test_proxy)
 $(O)/unit/test_cordond $(O)/unit/test_told: $(UNIT_LIBS_test_cordond)
 
 $(O)/unit/%: tests/unit/%.c $(LIBS) $(GRANT_LIBS) $(ADMIN_LIBS) $(LEDGER_LIBS) $(SINK_LIBS) $(METRICS_LIBS) $(ALERT_LIBS) $(CORDOND_WORDS) $(filter-out $(O)/user/cordon/main.o,$(call obj,cordon)) Makefile
@@ -200,9 +203,9 @@ $(O)/unit/%: tests/unit/%.c $(LIBS) $(GRANT_LIBS) $(ADMIN_LIBS) $(LEDGER_LIBS) $
 
 CHECKED := -std=gnu11 -D_GNU_SOURCE -DCORDON_VERSION='"$(VERSION)"' -Iinclude -Iuser -g -O1 -fno-sanitize-recover=undefined \
 	-Wno-gnu-variable-sized-type-not-at-end
-FUZZ_SRC := $(foreach p,util conf chain control event policy gwconf identity grant mcp,$(call src,$(p))) user/sink/config.c \
+FUZZ_SRC := $(foreach p,util reach conf chain control event policy gwconf identity grant mcp,$(call src,$(p))) user/sink/config.c \
 	user/admin/protocol.c user/cordond/protocol.c user/cordon/oci.c \
-	user/gateway/head.c user/gateway/input.c user/ledger/codes.c user/broker/filter.c user/broker/scrub.c
+	user/gateway/head.c user/gateway/input.c user/ledger/codes.c user/proxy/hello.c user/proxy/forward.c user/broker/filter.c user/broker/scrub.c
 # Instrumented once, for all targets.
 FUZZ_OBJ := $(FUZZ_SRC:user/%.c=$(O)/checked/%.o)
 $(FUZZ_OBJ): $(O)/checked/%.o: user/%.c Makefile
@@ -251,10 +254,10 @@ $(O)/tests/image: tests/prove/image.c $(FUZZ_OBJ) Makefile
 	$(Q)$(CLANG) $(CHECKED) -fsanitize=address,undefined -MMD -MP -MF $@.d -o $@ $< $(FUZZ_OBJ) -lyaml -ljansson -lcrypto
 
 # Optimised, without sanitizers: it asks some hundred million questions.
-$(O)/tests/rules: tests/prove/rules.c $(O)/libpolicy.a $(O)/libconf.a $(O)/libutil.a Makefile
+$(O)/tests/rules: tests/prove/rules.c $(O)/libpolicy.a $(O)/libreach.a $(O)/libconf.a $(O)/libutil.a Makefile
 	$(call say,TEST,$@)
 	$(Q)mkdir -p $(@D)
-	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP -MF $@.d $(ALL_LDFLAGS) -o $@ $< $(O)/libpolicy.a $(O)/libconf.a $(O)/libutil.a -lyaml
+	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP -MF $@.d $(ALL_LDFLAGS) -o $@ $< $(O)/libpolicy.a $(O)/libreach.a $(O)/libconf.a $(O)/libutil.a -lyaml
 
 TOOLS := $(patsubst packaging/%,$(O)/%,$(wildcard packaging/oci/*)) $(O)/tests/containers/first $(O)/tests/offers $(O)/tests/compat32 $(O)/tests/compat64 $(O)/tests/properties.o $(O)/tests/image $(O)/tests/rules
 
@@ -395,6 +398,13 @@ TOLD_KERNEL ?= 6.12
 told: deps ## gateways' decisions in cordond's stream, also while cordond dies, on TOLD_KERNEL (6.12)
 	$(Q)$(MAKE) --no-print-directory $(JOBS) all
 	$(Q)tests/vm/run -k $(TOLD_KERNEL) --timeout 1200 -- tests/daemon/gateway
+
+EGRESS_KERNELS ?= 6.1 newest
+
+.PHONY: egress
+egress: deps ## the forward proxy from inside real fences, on EGRESS_KERNELS (6.1 newest)
+	$(Q)$(MAKE) --no-print-directory $(JOBS) all
+	$(Q)rc=0; for k in $(EGRESS_KERNELS); do tests/vm/run -k $$k --timeout 1200 -- tests/egress/fence || rc=1; done; exit $$rc
 
 KEEP_KERNELS ?= 6.1 newest
 KEEP_ROUNDS ?= 50

@@ -144,7 +144,9 @@
 	O(DENY_RATE, LIMIT, "deny_rate", "a fence was denied too much within a while")        \
 	O(DESTRUCTIVE, LIMIT, "destructive", "a subject destroyed too much within a while")   \
 	O(UPGRADE, FENCE, "upgrade", "programs of another build took over")                   \
-	O(OLD_SET, FENCE, "old_set", "a new build's programs were refused; the old enforce")
+	O(OLD_SET, FENCE, "old_set", "a new build's programs were refused; the old enforce")  \
+	O(REACH, GATEWAY, "reach", "somebody was asked for by name, through the proxy")       \
+	O(REACHED, GATEWAY, "reached", "a connection through the proxy ended")
 
 /*
  * R(ENUM, verdict, name, doc) - the `rule` of an event: the policy line that decided. The verdict
@@ -219,6 +221,9 @@
 	R(GW_APPROVAL, DENY, "gateway.approval", "a human has to approve, or denied")             \
 	R(GW_KEY, DENY, "gateway.idempotency", "the key is in use, or another request's")         \
 	R(GW_EXECUTION, DENY, "gateway.execution", "it was allowed, and did not come about")      \
+	R(GW_DOMAIN, DENY, "gateway.domain", "network.domains lacks the name or the port")        \
+	R(GW_ADDRESS, DENY, "gateway.address", "the name leads where nobody may be reached")      \
+	R(GW_UPLOAD, DENY, "gateway.upload", "the fence has sent as much as limits.upload says")  \
 	R(GW_STATE, DENY, "gateway.state", "the decision could not be recorded")                  \
 	R(ALERT_DENY_RATE, ALLOW, "alert.deny_rate", "denials of one fence in the window")        \
 	R(ALERT_DESTRUCTIVE, ALLOW, "alert.destructive", "destructive calls of one subject")
@@ -396,6 +401,12 @@
 	  "HTTP status of the upstream's answer")                                                  \
 	K(GATEWAY, latency_us, NUMBER, event->gateway->latency_us, ALWAYS,                         \
 	  "from the request to its answer, us")                                                    \
+	K(GATEWAY, address, CONTEXT, event->gateway->address, SET,                                 \
+	  "ops `reach` and `reached`: address and port that the name led to")                      \
+	K(GATEWAY, up_bytes, COUNTED, event->gateway->up_bytes, SET,                               \
+	  "op `reached`: bytes that went to that address")                                         \
+	K(GATEWAY, down_bytes, COUNTED, event->gateway->down_bytes, SET,                           \
+	  "op `reached`: bytes that came from there")                                              \
 	K(GATEWAY, by, CONTEXT, event->gateway->by, SET, "who decided or did it, if not a fence")  \
 	K(GATEWAY, destructive, FLAG, event->gateway->destructive, SET,                            \
 	  "it was done, by a tool whose declaration says `destructive`")                           \
@@ -427,6 +438,7 @@
 	D(UINT, "integer", 0, "", "number")                                                       \
 	D(EXIT_CODE, "integer", 0, "", "number")                                                  \
 	D(COLD_START, "integer", 0, "", "number")                                                 \
+	D(COUNTED, "integer", 0, "", "number")                                                    \
 	D(NUMBER, "integer", 1, "", "number")                                                     \
 	D(AMOUNT, "integer", 1, "", "number, may be negative")                                    \
 	D(DPORT, "integer", 0, "", "number")                                                      \

@@ -204,8 +204,8 @@ DEFINE_TELL = "exec(" + repr(TELL) + ", globals())"
 
 def frame(op, rule, verdict, fence=0, number=1):
     """One of user/event/frame.h, without texts; op and the others by their numbers."""
-    return struct.pack("=IHHQQQQQqqqqIIBBBBBBxx17H6x", 0x57474443, 2, 136, 4711, number, fence, 0, 0, 0, -1, -1, -1, 0, 0, op, rule, verdict, 0, 0, 0,
-                       *[0] * 17).hex()
+    return struct.pack("=IHHQQQQQqqqqqqIIBBBBBBBx18H4x", 0x57474443, 3, 152, 4711, number, fence, 0, 0, 0, -1, -1, -1, 0, 0, 0, 0, op, rule, verdict, 0, 0, 0, 0,
+                       *[0] * 18).hex()
 
 
 def numbers(table):
@@ -219,7 +219,7 @@ def numbers(table):
 class Gateway:
     """cordon-gateway as it is to be run, with cordond for its events; orders o-1 of t-1 and o-2 of t-2."""
 
-    def __init__(self):
+    def __init__(self, more=""):
         self.dir = f"{BASE}/gateway"
         os.makedirs(self.dir, exist_ok=True)
         tools = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../policies/tools/refund.yaml")
@@ -228,7 +228,7 @@ class Gateway:
         texts = {"refund.yaml": refund, "look.yaml": re.sub(r"^name: .*", "name: look", re.sub(r"^route: .*", "route: /look", refund, flags=re.M), flags=re.M) +
                  "destructive: false\n",
                  "gateway.yaml": f"cordon: 1\nlisten: ['127.0.0.1:{GATEWAY_PORT}']\nstore: sqlite:{self.dir}/orders.db\nadmin: {self.dir}/admin.sock\n"
-                                 "tools: [refund.yaml, look.yaml]\nlimits: {connections: 256}\n"}
+                                 "tools: [refund.yaml, look.yaml]\nlimits: {connections: 256}\n" + more}
         for name, text in texts.items():
             with open(f"{self.dir}/{name}", "w", encoding="utf-8") as f:
                 f.write(text)

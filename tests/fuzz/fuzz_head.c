@@ -61,6 +61,12 @@ static int read_copy(const uint8_t *data, size_t size)
 		judge_lines(&head, copy, (size_t)r);
 		judge_text(&head.authorization, copy, (size_t)r);
 		judge_text(&head.idempotency_key, copy, (size_t)r);
+		judge_text(&head.authority, copy, (size_t)r);
+		judge_text(&head.host, copy, (size_t)r);
+		MUST((head.form == HEAD_FORM_AUTHORITY) == (head.method == HEAD_METHOD_CONNECT));
+		MUST((head.form == HEAD_FORM_PATH) == !head.authority.p);
+	}
+	if (r > 0 && head.form == HEAD_FORM_PATH) {
 		MUST(head.path.n && head.path.p[0] == '/' &&
 		     !memmem(head.path.p, head.path.n, "//", 2) &&
 		     !memmem(head.path.p, head.path.n, "/../", 4) &&

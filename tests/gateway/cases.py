@@ -468,7 +468,7 @@ def _(world, gateway):
 
 PATHS = ["/public/../free", "/public/%2e%2e/free", "/public/%252e%252e/free", "//free", "/public/;x/../free",
          "/public\\..\\free", "/free/", "/%66ree", "/free%00", "/free%20", "/./free", "/free/.", "/free/..", "/free;x",
-         "/free#x", "/free?", "/free?x=1", "free", "*", "http://gateway/free", "http://169.254.169.254/free",
+         "/free#x", "/free?", "/free?x=1", "free", "*", "https://gateway/free",
          "/fr\u00e9e", "/free%2f", "/tools/free/", "/tools//free", "/tools/%66ree", "/tools/../free", "/FREE", "/Free",
          "/tools/FREE", "/tools/", "/approvals/", "/approvals/a/b"]
 

@@ -5,7 +5,9 @@
  * from: the source address on loopback (127.0.0.2...), or the name that a unix client is bound to. The
  * file that CORDON_TEST_IDENTITIES names has a line per fence:
  *
- *   WHERE FENCE TENANT SUBJECT TASK SCOPE[,SCOPE]
+ *   WHERE FENCE TENANT SUBJECT TASK SCOPE[,SCOPE] [DOMAIN[,DOMAIN] [ADDRESS/BITS[,ADDRESS/BITS] [UPLOAD]]]
+ *
+ * `-` stands for an empty list. The addresses are rules of network.allow for all ports.
  *
  * It is read again whenever it changes; a fence that is gone from it has ended.
  */
@@ -39,18 +41,50 @@ struct identity_source {
 	int fd;
 };
 
+static void reach_read(struct identity *id, char *domains, char *allow)
+{
+	char *save, *bits;
+
+	for (char *rule = strtok_r(domains, ",", &save); rule; rule = strtok_r(NULL, ",", &save)) {
+		size_t n = strlen(rule) + 1;
+
+		if (!strcmp(rule, "-") || id->domains_size + n > sizeof(id->domains))
+			continue;
+		memcpy(id->domains + id->domains_size, rule, n);
+		id->domains_size += (uint32_t)n;
+	}
+	for (char *rule = strtok_r(allow, ",", &save); rule; rule = strtok_r(NULL, ",", &save)) {
+		struct reach_allow *to = &id->allow[id->n_allow];
+
+		bits = strchr(rule, '/');
+		if (!bits || id->n_allow == IDENTITY_ALLOW_MAX)
+			continue;
+		*bits++ = '\0';
+		to->addr.v6 = strchr(rule, ':') != NULL;
+		to->bits = (uint8_t)atoi(bits);
+		to->hi = 65535;
+		if (inet_pton(to->addr.v6 ? AF_INET6 : AF_INET, rule,
+			      to->addr.b + (to->addr.v6 ? 0 : 12)) == 1)
+			id->n_allow++;
+	}
+}
+
 static void line_read(struct identity_source *source, char *line)
 {
 	struct fence *fence = &source->fences[source->n];
 	unsigned long long number;
-	char scopes[512] = "", *save;
+	char scopes[512] = "", domains[512] = "", allow[512] = "", *save;
+	unsigned long long upload = 0;
 
 	if (source->n == FENCES_MAX)
 		return;
 	memset(fence, 0, sizeof(*fence));
-	if (sscanf(line, "%107s %llu %128s %128s %128s %511s", fence->where, &number,
-		   fence->id.tenant, fence->id.subject, fence->id.task, scopes) < 5)
+	if (sscanf(line, "%107s %llu %128s %128s %128s %511s %511s %511s %llu", fence->where,
+		   &number, fence->id.tenant, fence->id.subject, fence->id.task, scopes, domains,
+		   allow, &upload) < 5)
 		return;
+	fence->id.upload_bytes = upload;
+	reach_read(&fence->id, domains, allow);
 	fence->id.fence_id = number;
 	for (char *scope = strtok_r(scopes, ",", &save); scope; scope = strtok_r(NULL, ",", &save))
 		snprintf(fence->id.scopes[fence->id.n_scopes++], IDENTITY_SCOPE_MAX + 1, "%s",

@@ -352,7 +352,7 @@ def _(world):
 class Cordond:
     """Takes a gateway's frames (user/event/frame.h) as cordond does: the texts of each, and answers."""
 
-    HEAD = struct.Struct("=IHHQQQQQqqqqIIBBBBBBxx17H6x")
+    HEAD = struct.Struct("=IHHQQQQQqqqqqqIIBBBBBBBx18H4x")
 
     def __init__(self, path):
         self.path, self.told, self.hold = path, [], threading.Event()
@@ -380,11 +380,11 @@ class Cordond:
                 self.hold.wait()
                 head = self.HEAD.unpack_from(data)
                 texts, at = [], self.HEAD.size
-                for length in head[20:]:
+                for length in head[23:]:
                     texts.append(data[at:at + length - 1].decode() if length else None)
                     at += length
                 assert at == len(data) == head[2], (at, len(data), head)
-                self.told.append(dict(number=head[4], fence=head[5], status=head[9], destructive=head[19], tenant=texts[3], task=texts[2],
+                self.told.append(dict(number=head[4], fence=head[5], status=head[9], destructive=head[21], tenant=texts[3], task=texts[2],
                                       tool=texts[6], object=texts[8], key=texts[11], reason=texts[12]))
                 peer.send(struct.pack("=Ii", 0x57474443, 0))
         except OSError:

@@ -244,6 +244,13 @@ static void test_packed(void **state)
 	memset(full.node, 'n', IDENTITY_NODE_MAX);
 	for (size_t i = 0; i < IDENTITY_SCOPES_MAX; i++)
 		memset(full.scopes[i], 'a' + (int)i % 26, i % IDENTITY_SCOPE_MAX + 1);
+	full.upload_bytes = 1ULL << 50;
+	full.domains_size = IDENTITY_DOMAINS_SIZE;
+	memset(full.domains, 'd', IDENTITY_DOMAINS_SIZE - 1);
+	full.n_allow = IDENTITY_ALLOW_MAX;
+	for (size_t i = 0; i < IDENTITY_ALLOW_MAX; i++)
+		full.allow[i] =
+			(struct reach_allow){ .addr.b[12] = 10, .hi = 443, .bits = (uint8_t)i };
 	assert_true(identity_is_sound(&full));
 	packed = identity_pack(&full);
 	identity_unpack(packed, &got);
@@ -255,6 +262,33 @@ static void test_packed(void **state)
 	identity_unpack(packed, &got);
 	assert_memory_equal(&got, &none, sizeof(got));
 	free(packed);
+}
+
+/* What could be read past is no identity. */
+static void test_reach_bounds(void **state)
+{
+	struct identity id = { .fence_id = 7 };
+
+	(void)state;
+	id.domains_size = 2;
+	assert_true(identity_is_sound(&id));
+	id.domains[1] = 'a';
+	assert_false(identity_is_sound(&id));
+	id.domains_size = IDENTITY_DOMAINS_SIZE + 1;
+	assert_false(identity_is_sound(&id));
+	id.domains_size = 0;
+	id.n_allow = 1;
+	id.allow[0].bits = 32;
+	assert_true(identity_is_sound(&id));
+	id.allow[0].bits = 33;
+	assert_false(identity_is_sound(&id));
+	id.allow[0].addr.v6 = 1;
+	assert_true(identity_is_sound(&id));
+	id.allow[0].bits = 129;
+	assert_false(identity_is_sound(&id));
+	id.allow[0].bits = 0;
+	id.n_allow = IDENTITY_ALLOW_MAX + 1;
+	assert_false(identity_is_sound(&id));
 }
 
 static bool socket_there(const char *name)
@@ -460,6 +494,7 @@ int main(void)
 		cmocka_unit_test(test_window_close),
 		cmocka_unit_test(test_window_shared),
 		cmocka_unit_test(test_packed),
+		cmocka_unit_test(test_reach_bounds),
 		cmocka_unit_test_setup_teardown(test_sweep, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_life, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_foreign_owner, setup, teardown),

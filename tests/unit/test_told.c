@@ -125,8 +125,11 @@ static void test_frame_long(void **state)
 	X(has_amount, 2)                     \
 	X(destructive, 2)                    \
 	X(count, 1)                          \
-	X(pad[1], 1)                         \
-	X(pad2[5], 1)                        \
+	X(pad, 1)                            \
+	X(pad2[3], 1)                        \
+	X(has_bytes, 2)                      \
+	X(up_bytes, -1)                      \
+	X(down_bytes, -1)                    \
 	X(length[0], 1)                      \
 	X(length[1], UINT16_MAX)             \
 	X(op, CORDON_OP_OPEN_WRITE)          \

@@ -51,6 +51,14 @@ enum cordon_rule report_rule(enum ledger_code code)
 	case LEDGER_GRANT_EXHAUSTED:
 	case LEDGER_GRANT_REVOKED:
 		return CORDON_RULE_GW_GRANT;
+	case LEDGER_DOMAIN_DENIED:
+	case LEDGER_PORT_DENIED:
+	case LEDGER_HOST_MISMATCH:
+		return CORDON_RULE_GW_DOMAIN;
+	case LEDGER_ADDRESS_DENIED:
+		return CORDON_RULE_GW_ADDRESS;
+	case LEDGER_UPLOAD_EXHAUSTED:
+		return CORDON_RULE_GW_UPLOAD;
 	case LEDGER_OBJECT_NOT_FOUND:
 		return CORDON_RULE_GW_OBJECT;
 	case LEDGER_AMOUNT_OUT_OF_RANGE:
@@ -59,6 +67,7 @@ enum cordon_rule report_rule(enum ledger_code code)
 	case LEDGER_QUOTA_SINGLE:
 	case LEDGER_QUOTA_DAILY:
 	case LEDGER_RATE_LIMITED:
+	case LEDGER_TUNNELS_EXHAUSTED:
 		return CORDON_RULE_GW_QUOTA;
 	case LEDGER_PENDING_APPROVAL:
 	case LEDGER_APPROVAL_DENIED:
@@ -71,6 +80,8 @@ enum cordon_rule report_rule(enum ledger_code code)
 	case LEDGER_KEY_REUSED_WITH_OTHER_BODY:
 	case LEDGER_OUTCOME_AMBIGUOUS:
 		return CORDON_RULE_GW_KEY;
+	case LEDGER_NAME_NOT_RESOLVED:
+	case LEDGER_UPSTREAM_UNREACHABLE:
 	case LEDGER_EXECUTION_REFUSED:
 	case LEDGER_EXECUTION_FAILED:
 		return CORDON_RULE_GW_EXECUTION;
@@ -149,7 +160,9 @@ int report_write(struct report *report, const struct report_row *row)
 	snprintf(reason, sizeof(reason), "%s%s%s", ledger_code_info(row->code)->name,
 		 said(row->reason) ? ": " : "", row->reason ? row->reason : "");
 	gateway.reason = reason;
-	gateway.status = row->op == CORDON_OP_CALL ? ledger_code_info(row->code)->http_status : -1;
+	gateway.status = row->op == CORDON_OP_CALL || row->op == CORDON_OP_REACH
+				 ? ledger_code_info(row->code)->http_status
+				 : -1;
 	gateway.record = row->record_seq;
 	if (row->record_seq && row->record_hash) {
 		util_hex(row->record_hash, LEDGER_HASH_SIZE, hash);

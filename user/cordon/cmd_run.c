@@ -16,6 +16,7 @@
 #include <time.h>
 
 #include "cordon/cli.h"
+#include "cordon/proxy_env.h"
 #include "cordon/setup.h"
 #include "cordon/stream.h"
 
@@ -90,15 +91,15 @@ static const char *run_user(const char *user)
 static int run_launch(struct run *run, char **argv, struct error *error)
 {
 	const struct policy *policy = run->setup.policy;
-	const struct host_launch launch = {
+	struct host_launch launch = {
 		.argv = argv,
 		.env_pass = policy->env_pass.v,
-		.env_set = policy->env_set.v,
 		.private_dirs = policy->private_dirs.v,
 		.workdir = run->setup.workdir,
 		.user = run_user(run->options->user),
 		.cgroup = &run->cgroup,
 	};
+	struct policy_strings env;
 	struct timespec now;
 	char name[64];
 	int err;
@@ -109,8 +110,13 @@ static int run_launch(struct run *run, char **argv, struct error *error)
 	if (!err)
 		err = setup_ceilings(&run->setup, &run->options->setup, &run->cgroup,
 				     &run->ceilings, error);
+	if (err)
+		return err;
+	err = proxy_env_make(policy, &env) ? error_set(error, ENOMEM, "out of memory") : 0;
+	launch.env_set = env.v;
 	if (!err)
 		err = host_launch(&launch, &run->child, error);
+	proxy_env_clear(&env);
 	return err;
 }
 

@@ -11,6 +11,9 @@
 
 _Static_assert(POLICY_SCOPES_MAX <= IDENTITY_SCOPES_MAX && POLICY_SCOPE_MAX <= IDENTITY_SCOPE_MAX,
 	       "an identity holds the scopes of any policy");
+_Static_assert(POLICY_DOMAINS_SIZE <= IDENTITY_DOMAINS_SIZE &&
+		       POLICY_OPENS_MAX <= IDENTITY_ALLOW_MAX,
+	       "and what it may reach by name");
 
 /* What holds when no policy is given: nothing is reachable, the usual variables are passed. */
 static const char default_policy[] = "cordon: 1\n"
@@ -260,6 +263,11 @@ int setup_publish(const struct setup *setup, const struct enforce_fence *fence,
 	for (size_t i = 0; i < setup->policy->scopes.n && i < IDENTITY_SCOPES_MAX; i++)
 		identity_text(identity.scopes[identity.n_scopes++], sizeof(identity.scopes[0]),
 			      setup->policy->scopes.v[i]);
+	identity.upload_bytes = setup->policy->upload_bytes;
+	identity.n_allow =
+		(uint32_t)policy_opens_pack(setup->policy, identity.allow, IDENTITY_ALLOW_MAX);
+	identity.domains_size = (uint32_t)policy_domains_pack(setup->policy, identity.domains,
+							      IDENTITY_DOMAINS_SIZE);
 	enforce_fence_peer_key(fence, key.k);
 	return identity_publish(NULL, &identity, enforce_fence_slot(fence), &key,
 				enforce_fence_peer_next(fence), peers_fd, ret_owner, error);

@@ -118,6 +118,11 @@ static void identity_of_policy(struct identity *identity, const struct policy *p
 	for (size_t i = 0; i < policy->scopes.n && i < IDENTITY_SCOPES_MAX; i++)
 		snprintf(identity->scopes[identity->n_scopes++], sizeof(identity->scopes[0]), "%s",
 			 policy->scopes.v[i]);
+	identity->upload_bytes = policy->upload_bytes;
+	identity->n_allow =
+		(uint32_t)policy_opens_pack(policy, identity->allow, IDENTITY_ALLOW_MAX);
+	identity->domains_size =
+		(uint32_t)policy_domains_pack(policy, identity->domains, IDENTITY_DOMAINS_SIZE);
 }
 
 /* --- requests --------------------------------------------------------------------------------- */

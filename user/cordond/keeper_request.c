@@ -25,7 +25,7 @@ static pid_t pid_now(const struct host_cgroup *cgroup)
 	return pid ? pid : 1;
 }
 
-/* What the policy's text says besides the image: its name and scopes. */
+/* What the policy's text says besides the image: its name, scopes, and what is reached by name. */
 static int identity_renew(struct how *how, const struct identity *from)
 {
 	struct identity identity;
@@ -35,6 +35,11 @@ static int identity_renew(struct how *how, const struct identity *from)
 	memcpy(identity.policy, from->policy, sizeof(identity.policy));
 	memcpy(identity.scopes, from->scopes, sizeof(identity.scopes));
 	identity.n_scopes = from->n_scopes;
+	identity.upload_bytes = from->upload_bytes;
+	identity.n_allow = from->n_allow;
+	memcpy(identity.allow, from->allow, sizeof(identity.allow));
+	identity.domains_size = from->domains_size;
+	memcpy(identity.domains, from->domains, sizeof(identity.domains));
 	return how_identity_set(how, &identity);
 }
 

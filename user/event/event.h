@@ -45,6 +45,9 @@ struct event_gateway {
 	bool destructive; /* it was done, by a tool that says that it takes something away */
 	int64_t amount;
 	int64_t status, upstream_status, latency_us;
+	const char *address;
+	bool has_bytes;
+	int64_t up_bytes, down_bytes;
 	uint64_t record; /* 0: none */
 };
 

@@ -18,7 +18,7 @@ static bool rule_is_gateways(unsigned int rule)
 static bool op_is_decision(unsigned int op)
 {
 	return op == CORDON_OP_CALL || op == CORDON_OP_APPROVAL || op == CORDON_OP_GRANT ||
-	       op == CORDON_OP_SETTLE;
+	       op == CORDON_OP_SETTLE || op == CORDON_OP_REACH || op == CORDON_OP_REACHED;
 }
 
 /* --- to bytes --------------------------------------------------------------------------------- */
@@ -46,6 +46,8 @@ size_t event_frame_encode(char ret_frame[EVENT_FRAME_MAX], const struct event_co
 		.status = g ? g->status : -1,
 		.upstream_status = g ? g->upstream_status : -1,
 		.latency_us = g ? g->latency_us : -1,
+		.up_bytes = g ? g->up_bytes : 0,
+		.down_bytes = g ? g->down_bytes : 0,
 		.generation = raw->generation,
 		.count = raw->count,
 		.op = raw->op,
@@ -54,6 +56,7 @@ size_t event_frame_encode(char ret_frame[EVENT_FRAME_MAX], const struct event_co
 		.mode = raw->mode,
 		.has_amount = g && g->has_amount,
 		.destructive = g && g->destructive,
+		.has_bytes = g && g->has_bytes,
 	};
 	const char *texts[EVENT_FRAME_TEXT_COUNT];
 	size_t size = sizeof(frame);
@@ -101,7 +104,8 @@ static bool numbers_are_sound(const struct event_frame *f)
 	return f->mono_ns <= INT64_MAX && f->record <= INT64_MAX && f->number && f->instance &&
 	       f->mode <= CORDON_MODE_AUDIT && f->has_amount <= 1 && f->destructive <= 1 &&
 	       f->status >= -1 && f->status <= 999 && f->upstream_status >= -1 &&
-	       f->upstream_status <= 999 && f->latency_us >= -1;
+	       f->upstream_status <= 999 && f->latency_us >= -1 && f->has_bytes <= 1 &&
+	       f->up_bytes >= 0 && f->down_bytes >= 0;
 }
 
 /*
@@ -130,9 +134,8 @@ static bool head_is_sound(const struct event_frame *f, size_t size)
 	static const uint8_t zero[sizeof(f->pad2)];
 
 	return f->magic == EVENT_FRAME_MAGIC && f->version == EVENT_FRAME_VERSION &&
-	       f->size == size && !memcmp(f->pad, zero, sizeof(f->pad)) &&
-	       !memcmp(f->pad2, zero, sizeof(f->pad2)) && numbers_are_sound(f) &&
-	       (decision_is_sound(f) || gap_is_sound(f));
+	       f->size == size && !f->pad && !memcmp(f->pad2, zero, sizeof(f->pad2)) &&
+	       numbers_are_sound(f) && (decision_is_sound(f) || gap_is_sound(f));
 }
 
 static void texts_spread(const char *const texts[EVENT_FRAME_TEXT_COUNT],
@@ -177,6 +180,9 @@ int event_frame_decode(const void *frame, size_t size, struct event_context *ret
 	*ret_gateway = (struct event_gateway){
 		.has_amount = f.has_amount,
 		.destructive = f.destructive,
+		.has_bytes = f.has_bytes,
+		.up_bytes = f.up_bytes,
+		.down_bytes = f.down_bytes,
 		.amount = f.amount,
 		.status = f.status,
 		.upstream_status = f.upstream_status,

@@ -11,27 +11,28 @@
 
 #define EVENT_FRAME_SOCKET "/run/cordon/gateway-events.sock" /* where cordond takes them */
 #define EVENT_FRAME_MAGIC 0x57474443U			     /* "CDGW" */
-#define EVENT_FRAME_VERSION 2
+#define EVENT_FRAME_VERSION 3
 
 /* X(struct, member) - the texts of a frame, in their order: each ends in NUL, its length 0 stands for NULL. */
-#define EVENT_FRAME_TEXTS(X)   \
-	X(context, fence_name) \
-	X(context, policy)     \
-	X(context, task)       \
-	X(context, tenant)     \
-	X(context, subject)    \
-	X(context, container)  \
-	X(gateway, tool)       \
-	X(gateway, action)     \
-	X(gateway, object)     \
-	X(gateway, scope)      \
-	X(gateway, grant)      \
-	X(gateway, key)        \
-	X(gateway, reason)     \
-	X(gateway, approval)   \
-	X(gateway, by)         \
-	X(gateway, digest)     \
-	X(gateway, record_hash)
+#define EVENT_FRAME_TEXTS(X)    \
+	X(context, fence_name)  \
+	X(context, policy)      \
+	X(context, task)        \
+	X(context, tenant)      \
+	X(context, subject)     \
+	X(context, container)   \
+	X(gateway, tool)        \
+	X(gateway, action)      \
+	X(gateway, object)      \
+	X(gateway, scope)       \
+	X(gateway, grant)       \
+	X(gateway, key)         \
+	X(gateway, reason)      \
+	X(gateway, approval)    \
+	X(gateway, by)          \
+	X(gateway, digest)      \
+	X(gateway, record_hash) \
+	X(gateway, address)
 
 enum event_frame_text {
 #define CORDON_X(s, m) EVENT_FRAME_##s##_##m,
@@ -49,19 +50,19 @@ struct event_frame {
 	uint64_t fence_id; /* 0: of no fence */
 	uint64_t mono_ns;
 	uint64_t record;
-	int64_t amount, status, upstream_status, latency_us;
+	int64_t amount, status, upstream_status, latency_us, up_bytes, down_bytes;
 	uint32_t generation;
 	/* Of a gap: how many events the gateway could not keep. Of refused calls: for how many it stands; 0: the one. */
 	uint32_t count;
 	uint8_t op, rule, verdict, mode;
-	uint8_t has_amount, destructive;
-	uint8_t pad[2];
+	uint8_t has_amount, destructive, has_bytes;
+	uint8_t pad;
 	uint16_t length[EVENT_FRAME_TEXT_COUNT]; /* NUL included */
-	uint8_t pad2[6];
+	uint8_t pad2[4];
 };
 _Static_assert(sizeof(struct event_frame) % 8 == 0, "no padding of the compiler's at the end");
 
-#define EVENT_FRAME_MAX 17544 /* bytes of a frame */
+#define EVENT_FRAME_MAX 18584 /* bytes of a frame */
 _Static_assert(EVENT_FRAME_MAX ==
 		       sizeof(struct event_frame) + EVENT_FRAME_TEXT_COUNT * (EVENT_TEXT_MAX + 1),
 	       "a frame whose texts are all as long as they may be");

@@ -489,6 +489,15 @@ static void put_NUMBER(struct writer *w, int64_t value)
 		number_put(w, value);
 }
 
+/* Of an end: absent where nothing was counted. */
+static void put_COUNTED(struct writer *w, int64_t value)
+{
+	if (w->event->gateway->has_bytes)
+		number_put(w, value);
+	else
+		absent_put(w);
+}
+
 static void put_AMOUNT(struct writer *w, const struct event_gateway *value)
 {
 	if (value->has_amount)

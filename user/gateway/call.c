@@ -342,7 +342,7 @@ void conn_refuse(struct conn *conn, enum ledger_code code, const char *reason)
 
 	if ((size_t)n >= sizeof(body))
 		n = answer_refusal(body, sizeof(body), code, NULL);
-	if (code == LEDGER_RATE_LIMITED)
+	if (code == LEDGER_RATE_LIMITED || code == LEDGER_TUNNELS_EXHAUSTED)
 		conn_answer_later(conn, ledger_code_info(code)->http_status, body, (size_t)n);
 	else
 		conn_answer(conn, ledger_code_info(code)->http_status, body, (size_t)n);

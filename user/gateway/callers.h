@@ -13,8 +13,10 @@
 struct share {
 	atomic_uint refs;
 	atomic_uint connections;
-	_Atomic int64_t full_ns; /* CLOCK_MONOTONIC: when all of the burst is there again */
-	atomic_uint refused;	 /* requests beyond the rate that nobody was told of yet */
+	_Atomic int64_t full_ns;   /* CLOCK_MONOTONIC: when all of the burst is there again */
+	atomic_uint tunnels;	   /* connections through the proxy */
+	_Atomic uint64_t up_bytes; /* that went through them to others, ever */
+	atomic_uint refused;	   /* requests beyond the rate that nobody was told of yet */
 };
 
 /*

@@ -11,6 +11,8 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "proxy/proxy.h"
+
 #define LINGER_MS 1000
 #define LINGER_BYTES_MAX (1024 * 1024)
 
@@ -57,6 +59,7 @@ void conn_close(struct conn *conn)
 
 	event_del(&conn->io);
 	event_del(&conn->timer);
+	tunnel_end(TAKE_PTR(conn->tunnel));
 	if (conn->work) {
 		conn->work->conn = NULL;
 		/* Who streams into it has a descriptor of its own, and is to notice. */
@@ -101,7 +104,7 @@ static void on_timer(evutil_socket_t fd, short what, void *context)
 	(void)fd;
 	(void)what;
 	conn->timer_ms = 0;
-	if (conn->state == CONN_BUSY)
+	if (conn->state == CONN_BUSY || conn->state == CONN_TUNNEL)
 		return;
 	if (now < conn->deadline_ms) {
 		timer_set(conn, conn->deadline_ms - now);
@@ -190,6 +193,23 @@ static void conn_said(struct conn *conn)
 	}
 	if (conn->writing || conn->paused)
 		io_watch(conn, EV_READ);
+}
+
+void conn_detach(struct conn *conn)
+{
+	event_del(&conn->io);
+	event_del(&conn->timer);
+	conn->timer_ms = 0;
+	conn->state = CONN_TUNNEL;
+}
+
+void conn_linger(struct conn *conn)
+{
+	conn->state = CONN_LINGER;
+	conn->out_at = 0;
+	shutdown(conn->fd, SHUT_WR);
+	deadline_set(conn, LINGER_MS);
+	io_watch(conn, EV_READ);
 }
 
 /* Sends p[0..n), keeps what does not fit. */
@@ -414,6 +434,13 @@ static size_t take_request(struct conn *conn, struct setup *setup, const char *p
 	conn->in_need = 0;
 	if (r == HEAD_PARTIAL)
 		return 0;
+	if (r > 0 && head.form != HEAD_FORM_PATH) {
+		conn->state = CONN_BUSY;
+		conn->close_after = true;
+		atomic_fetch_add(&server->requests, 1);
+		tunnel_start(conn, setup, &head, p, (size_t)r, n);
+		return n;
+	}
 	if (r > 0 && head.length > (uint64_t)conf->body_bytes) {
 		r = -413;
 		reason = "the body is too long";

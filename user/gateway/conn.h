@@ -13,6 +13,7 @@ enum conn_state {
 	CONN_READ,   /* a request is not whole */
 	CONN_BUSY,   /* a request is handled */
 	CONN_WRITE,  /* an answer does not fit into the socket */
+	CONN_TUNNEL, /* its bytes are the proxy's */
 	CONN_LINGER, /* all is said; what still comes is thrown away, so that the answer arrives */
 };
 
@@ -21,6 +22,7 @@ struct conn {
 	struct worker *worker;
 	struct caller *caller; /* NULL: no fence */
 	struct work *work;     /* of the request under way, or NULL */
+	struct tunnel *tunnel; /* the proxy's part, or NULL */
 	struct event io, timer;
 	int fd;
 	enum conn_state state;
@@ -46,7 +48,8 @@ struct worker {
 	bool draining;
 	struct setup *setup; /* of generation; the worker's own reference */
 	unsigned int generation;
-	char *scratch; /* of scratch_size bytes */
+	struct proxy *proxy; /* the proxy's part; NULL: not used yet */
+	char *scratch;	     /* of scratch_size bytes */
 	size_t scratch_size;
 	char date[40]; /* of date_s */
 	time_t date_s;
@@ -77,6 +80,9 @@ struct conn *conn_new(struct server *server, int fd, struct caller *caller);
 /* In the worker's thread: begins to serve it. */
 void conn_start(struct worker *worker, struct conn *conn);
 void conn_close(struct conn *conn);
+/* The proxy takes the descriptor over (CONN_TUNNEL), and gives it back when all is said: what still comes is thrown away. */
+void conn_detach(struct conn *conn);
+void conn_linger(struct conn *conn);
 /* Frees what conn_new() made and no worker has seen. */
 void conn_drop(struct server *server, struct conn *conn);
 

@@ -13,7 +13,7 @@ struct reader {
 	struct head *head;
 	const char **reason;
 	size_t lines;
-	bool host, transfer, connection_close, connection_keep, encoded;
+	bool transfer, connection_close, connection_keep, encoded;
 };
 
 static int fault(struct reader *reader, int status, const char *reason)
@@ -159,6 +159,60 @@ static int judge_path(struct reader *reader, const struct head_text *path)
 	return 0;
 }
 
+/* A name and a port; what they are is for the proxy to judge. */
+static bool is_authority(unsigned char c)
+{
+	return is_path(c) ? c != '/' : c && strchr("[]:", c);
+}
+
+static int judge_authority(struct reader *reader, const struct head_text *authority)
+{
+	if (authority->n == 0 || authority->n > 300)
+		return fault(reader, 400, "the target is not a name and a port");
+	for (size_t i = 0; i < authority->n; i++)
+		if (!is_authority((unsigned char)authority->p[i]))
+			return fault(reader, 400, "the target is not a name and a port");
+	return 0;
+}
+
+/* `http://` is cut off; the rest is for somebody else, who gets it as it is. */
+static int judge_absolute(struct reader *reader, struct head_text target)
+{
+	struct head *head = reader->head;
+	size_t n = 0;
+
+	while (n < target.n && target.p[n] != '/' && target.p[n] != '?')
+		n++;
+	head->form = HEAD_FORM_ABSOLUTE;
+	head->authority = (struct head_text){ target.p, n };
+	head->path = (struct head_text){ target.p + n, target.n - n };
+	for (size_t i = n; i < target.n; i++) {
+		unsigned char c = (unsigned char)target.p[i];
+
+		if (c <= 0x20 || c >= 0x7f || c == '#')
+			return fault(reader, 400, "a target with characters that belong in none");
+	}
+	return judge_authority(reader, &head->authority);
+}
+
+static int judge_target(struct reader *reader, const struct head_text *target)
+{
+	static const char scheme[] = "http://";
+	struct head *head = reader->head;
+
+	if (head->method == HEAD_METHOD_CONNECT) {
+		head->form = HEAD_FORM_AUTHORITY;
+		head->authority = *target;
+		return judge_authority(reader, target);
+	}
+	if (target->n >= sizeof(scheme) && !strncasecmp(target->p, scheme, sizeof(scheme) - 1))
+		return judge_absolute(reader,
+				      (struct head_text){ target->p + sizeof(scheme) - 1,
+							  target->n - (sizeof(scheme) - 1) });
+	head->path = *target;
+	return judge_path(reader, &head->path);
+}
+
 static int judge_version(struct reader *reader, const struct head_text *version)
 {
 	if (head_text_is(version, "HTTP/1.1")) {
@@ -183,6 +237,8 @@ static int judge_method(struct reader *reader, const struct head_text *method)
 		reader->head->method = HEAD_METHOD_GET;
 	else if (head_text_is(method, "POST"))
 		reader->head->method = HEAD_METHOD_POST;
+	else if (head_text_is(method, "CONNECT"))
+		reader->head->method = HEAD_METHOD_CONNECT;
 	else
 		reader->head->method = HEAD_METHOD_OTHER;
 	return 0;
@@ -193,18 +249,18 @@ static int read_request_line(struct reader *reader, const struct head_text *line
 	const char *first = memchr(line->p, ' ', line->n);
 	const char *end = line->p + line->n;
 	const char *second = first ? memchr(first + 1, ' ', (size_t)(end - first - 1)) : NULL;
-	struct head_text version;
+	struct head_text target, version;
 	int r;
 
 	if (!second)
 		return fault(reader, 400, "not a request line");
 	reader->head->name = (struct head_text){ line->p, (size_t)(first - line->p) };
-	reader->head->path = (struct head_text){ first + 1, (size_t)(second - first - 1) };
+	target = (struct head_text){ first + 1, (size_t)(second - first - 1) };
 	version = (struct head_text){ second + 1, (size_t)(end - second - 1) };
 	r = judge_method(reader, &reader->head->name);
 	if (r == 0)
 		r = judge_version(reader, &version);
-	return r < 0 ? r : judge_path(reader, &reader->head->path);
+	return r < 0 ? r : judge_target(reader, &target);
 }
 
 /* --- headers ---------------------------------------------------------------------------------- */
@@ -213,9 +269,9 @@ typedef int header_fn(struct reader *reader, const struct head_text *value);
 
 static int take_host(struct reader *reader, const struct head_text *value)
 {
-	if (reader->host)
+	if (reader->head->host.p)
 		return fault(reader, 400, "a second Host");
-	reader->host = true;
+	reader->head->host = *value;
 	if (value->n > 255)
 		return fault(reader, 400, "not a host");
 	for (size_t i = 0; i < value->n; i++)
@@ -387,9 +443,9 @@ static int judge_head(struct reader *reader)
 		return fault(reader, 400, "Content-Length and Transfer-Encoding");
 	if (reader->transfer)
 		return fault(reader, 411, "bodies need a Content-Length");
-	if (reader->encoded && !head->up)
+	if (reader->encoded && !head->up && head->form == HEAD_FORM_PATH)
 		return fault(reader, 400, "a Content-Encoding; send JSON as it is");
-	if (head->minor == 1 && !reader->host)
+	if (head->minor == 1 && !head->host.p)
 		return fault(reader, 400, "no Host");
 	head->keep_alive =
 		!reader->connection_close && (head->minor == 1 || reader->connection_keep);

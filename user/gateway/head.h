@@ -22,7 +22,14 @@ struct head_limits {
 	size_t lines; /* headers */
 };
 
-enum head_method { HEAD_METHOD_OTHER, HEAD_METHOD_GET, HEAD_METHOD_POST };
+enum head_method { HEAD_METHOD_OTHER, HEAD_METHOD_GET, HEAD_METHOD_POST, HEAD_METHOD_CONNECT };
+
+/* Whom a request is for: the gateway itself, or, through its proxy, somebody else. */
+enum head_form {
+	HEAD_FORM_PATH,	     /* `/path` */
+	HEAD_FORM_ABSOLUTE,  /* `http://authority/path?query` */
+	HEAD_FORM_AUTHORITY, /* CONNECT authority */
+};
 
 /* A piece of the buffer that was read; p NULL: not there. */
 struct head_text {
@@ -33,7 +40,11 @@ struct head_text {
 struct head {
 	enum head_method method;
 	struct head_text name; /* the method as it was spelled */
-	struct head_text path;
+	enum head_form form;
+	struct head_text
+		authority;     /* p NULL with HEAD_FORM_PATH; not judged but for its characters */
+	struct head_text path; /* of HEAD_FORM_ABSOLUTE: with its query, not judged; "" without one */
+	struct head_text host; /* p NULL without one */
 	bool up; /* the path is below /up/, for an upstream: its own rules, see below */
 	struct head_text query; /* of up: what follows the question mark; p NULL: there is none */
 	unsigned int minor;	/* HTTP/1.minor: 0 or 1 */

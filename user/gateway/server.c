@@ -12,11 +12,13 @@
 static int raise_files(const struct gwconf *conf, struct error *error)
 {
 	rlim_t want = (rlim_t)conf->connections + (rlim_t)conf->executors * 2 + OTHER_FILES;
+	/* Each connection may be the proxy's, with a server at its other end; if there is not that much, fewer will be. */
+	rlim_t wish = want + (rlim_t)conf->connections;
 	struct rlimit limit;
 
 	if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
 		return -errno;
-	if (limit.rlim_cur >= want)
+	if (limit.rlim_cur >= wish)
 		return 0;
 	if (limit.rlim_max < want)
 		return error_set(
@@ -25,7 +27,7 @@ static int raise_files(const struct gwconf *conf, struct error *error)
 			"%llu; raise LimitNOFILE or lower it",
 			conf->connections, (unsigned long long)want,
 			(unsigned long long)limit.rlim_max);
-	limit.rlim_cur = want;
+	limit.rlim_cur = wish < limit.rlim_max ? wish : limit.rlim_max;
 	return setrlimit(RLIMIT_NOFILE, &limit) < 0 ? -errno : 0;
 }
 

@@ -9,6 +9,8 @@
 #include <string.h>
 #include <sys/eventfd.h>
 
+#include "proxy/proxy.h"
+
 #define SCRATCH_BYTES (72 * 1024) /* a request of the usual limits in one piece */
 
 uint64_t server_now_ms(void)
@@ -208,6 +210,7 @@ void worker_close(struct worker *worker)
 		next = conn->next;
 		conn_drop(worker->server, conn);
 	}
+	proxy_close(TAKE_PTR(worker->proxy));
 	if (worker->base) {
 		event_del(&worker->wake);
 		event_base_free(worker->base);

@@ -29,6 +29,7 @@ void gwconf_free(struct gwconf *conf)
 	free(conf->admin);
 	free(conf->events);
 	free(conf->anchor);
+	free(conf->nameservers);
 	for (size_t i = 0; i < conf->n_keys; i++) {
 		free(conf->keys[i].id);
 		free(conf->keys[i].file);
@@ -156,6 +157,54 @@ static void read_listen(struct conf_reader *reader, const struct conf_key *key,
 	for (size_t i = 0; i < value->n; i++) {
 		before = conf_reader_descend_index(reader, i);
 		listen_take(reader, base, value->child[i]);
+		conf_reader_ascend(reader, before);
+	}
+}
+
+/* One more, as c-ares takes them. */
+static void nameserver_take(struct conf_reader *reader, struct gwconf *conf,
+			    const struct conf_node *item)
+{
+	const char *text = conf_reader_text(reader, item, "ADDRESS:PORT");
+	struct gwconf_listen address = { .mark = item->mark };
+	char *all;
+
+	if (!text)
+		return;
+	if (!address_parse(text, &address)) {
+		conf_reader_fault(
+			reader, item->mark,
+			"`%s` is not ADDRESS:PORT, e.g. 9.9.9.9:53 or \"[2620:fe::fe]:53\"",
+			conf_quote(text).s);
+		return;
+	}
+	if (asprintf(&all, "%s%s%s", conf->nameservers ? conf->nameservers : "",
+		     conf->nameservers ? "," : "", text) < 0) {
+		reader->err = -ENOMEM;
+		return;
+	}
+	free(conf->nameservers);
+	conf->nameservers = all;
+}
+
+static void read_nameservers(struct conf_reader *reader, const struct conf_key *key,
+			     const struct conf_node *value, void *base)
+{
+	size_t before;
+
+	(void)key;
+	if (value->kind == CONF_NODE_SCALAR) {
+		nameserver_take(reader, base, value);
+		return;
+	}
+	if (value->kind != CONF_NODE_LIST || value->n == 0 || value->n > GWCONF_NAMESERVERS_MAX) {
+		conf_reader_fault(reader, value->mark, "expects 1 to %d of ADDRESS:PORT",
+				  GWCONF_NAMESERVERS_MAX);
+		return;
+	}
+	for (size_t i = 0; i < value->n; i++) {
+		before = conf_reader_descend_index(reader, i);
+		nameserver_take(reader, base, value->child[i]);
 		conf_reader_ascend(reader, before);
 	}
 }
@@ -346,6 +395,18 @@ static const struct conf_key limit_keys[] = {
 		 "429" },
 	{ "burst", conf_read_integer, CONF(burst), .min = 1, .max = 1000000, .expects = "a number",
 	  .fallback = "twice `rate`", .doc = "requests at once, after a time with few of them" },
+	{ "tunnels", conf_read_integer, CONF(tunnels), .min = 1, .max = 100000,
+	  .expects = "a number", .fallback = "`256`",
+	  .doc = "connections of one fence through the proxy; beyond: 429" },
+	{ "dial", conf_read_duration, CONF(dial_ms), .min = 100, .max = 120000, .expects = "a time",
+	  .fallback = "`10s`",
+	  .doc = "for the proxy to resolve a name, and again to connect; then 502. And for a "
+		 "client "
+		 "to say its ClientHello" },
+	{ "tunnel_idle", conf_read_duration, CONF(tunnel_idle_ms), .min = 1000, .max = DAY_MS,
+	  .expects = "a time", .fallback = "`10m`",
+	  .doc = "without a byte in either direction on a connection through the proxy; then it is "
+		 "closed" },
 	CONF_KEYS_END,
 };
 
@@ -400,6 +461,9 @@ static const struct conf_key config_keys[] = {
 	{ "upstreams", gwconf_read_upstreams, .sub = gwconf_upstream_keys,
 	  .expects = "a list of {name, url, ...}", .fallback = "none",
 	  .doc = "where `http` tools go, and what fences reach at `/up/NAME/`" },
+	{ "nameservers", read_nameservers, .expects = "ADDRESS:PORT, or a list of them",
+	  .fallback = "those of /etc/resolv.conf",
+	  .doc = "who is asked for the addresses of names, by the proxy; at most 4" },
 	{ "dns", read_unbuilt, .expects = "an address", .fallback = "none",
 	  .doc = "**not in this version**: the resolver of fences" },
 	CONF_KEYS_END,
@@ -422,6 +486,9 @@ static bool set_defaults(struct gwconf *conf)
 	conf->request_ms = 10000;
 	conf->drain_ms = 30000;
 	conf->rate = 200;
+	conf->tunnels = 256;
+	conf->dial_ms = 10000;
+	conf->tunnel_idle_ms = 600000;
 	conf->workers = 2;
 	conf->executors = 16;
 	conf->streams = 64;

@@ -26,6 +26,7 @@
 #define GWCONF_UPSTREAMS_MAX 64
 #define GWCONF_SCOPES_MAX 16 /* of one upstream */
 #define GWCONF_PATHS_MAX 32  /* of one scope of an upstream */
+#define GWCONF_NAMESERVERS_MAX 4
 
 /* --- input ------------------------------------------------------------------------------------ */
 
@@ -248,10 +249,13 @@ struct gwconf {
 	long long idle_ms, request_ms;
 	long long drain_ms;
 	long long rate, burst; /* requests of one caller: a second, and at once */
-	long long workers;     /* threads that serve connections */
-	long long executors;   /* threads that call upstreams */
-	long long streams;     /* threads that pass answers of upstreams on */
-	long long key_ttl_ms;  /* how long keys are kept */
+	long long tunnels;     /* connections of one fence through the proxy */
+	long long dial_ms, tunnel_idle_ms;
+	char *nameservers; /* ADDRESS:PORT, separated by commas, as c-ares takes them; NULL: the system's */
+	long long workers;    /* threads that serve connections */
+	long long executors;  /* threads that call upstreams */
+	long long streams;    /* threads that pass answers of upstreams on */
+	long long key_ttl_ms; /* how long keys are kept */
 	struct gwconf_key keys[GWCONF_KEYS_MAX];
 	size_t n_keys;
 	struct gwconf_store store, facts; /* facts.url NULL: the store */

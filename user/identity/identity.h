@@ -25,6 +25,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "reach/reach.h"
 #include "util/util.h"
 
 #define IDENTITY_DIR "/run/cordon/identity"
@@ -33,6 +34,8 @@
 #define IDENTITY_SCOPES_MAX 32
 #define IDENTITY_SCOPE_MAX 64
 #define IDENTITY_NODE_MAX 255
+#define IDENTITY_DOMAINS_SIZE 4096 /* bytes of all rules of network.domains, a NUL behind each */
+#define IDENTITY_ALLOW_MAX 32 /* rules of network.allow that open addresses which are not public */
 
 /* What is said of a fence by who made it; never by the agent. "" where nothing was said. All texts end with NUL. */
 struct identity {
@@ -49,6 +52,12 @@ struct identity {
 	char policy[IDENTITY_TEXT_MAX + 1];
 	char container[IDENTITY_TEXT_MAX + 1];
 	char node[IDENTITY_NODE_MAX + 1];
+	/* What it may reach through the gateway's proxy; see reach/reach.h. */
+	uint64_t upload_bytes; /* limits.upload; 0: no ceiling */
+	uint32_t n_allow;
+	uint32_t domains_size;
+	struct reach_allow allow[IDENTITY_ALLOW_MAX];
+	char domains[IDENTITY_DOMAINS_SIZE];
 };
 
 /* Is every text of it ended, every number within bounds? What does not come from an owner of our build is refused. */

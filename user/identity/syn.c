@@ -121,6 +121,18 @@ static bool text_ends(const char *text, size_t size)
 	return memchr(text, '\0', size);
 }
 
+/* Rules without their end, or prefixes longer than an address, could be read past. */
+static bool reach_is_sound(const struct identity *i)
+{
+	if (i->n_allow > IDENTITY_ALLOW_MAX || i->domains_size > IDENTITY_DOMAINS_SIZE ||
+	    (i->domains_size && i->domains[i->domains_size - 1]))
+		return false;
+	for (uint32_t n = 0; n < i->n_allow; n++)
+		if (i->allow[n].addr.v6 > 1 || i->allow[n].bits > (i->allow[n].addr.v6 ? 128 : 32))
+			return false;
+	return true;
+}
+
 bool identity_is_sound(const struct identity *i)
 {
 	if (!i->fence_id || i->n_scopes > IDENTITY_SCOPES_MAX)
@@ -128,7 +140,7 @@ bool identity_is_sound(const struct identity *i)
 	for (uint32_t n = 0; n < i->n_scopes; n++)
 		if (!text_ends(i->scopes[n], sizeof(i->scopes[n])))
 			return false;
-	return text_ends(i->tenant, sizeof(i->tenant)) &&
+	return reach_is_sound(i) && text_ends(i->tenant, sizeof(i->tenant)) &&
 	       text_ends(i->subject, sizeof(i->subject)) && text_ends(i->task, sizeof(i->task)) &&
 	       text_ends(i->fence_name, sizeof(i->fence_name)) &&
 	       text_ends(i->policy, sizeof(i->policy)) &&

@@ -11,7 +11,7 @@
 #include "identity/identity.h"
 
 #define IDENTITY_MAGIC 0x4e445243U /* "CRDN" */
-#define IDENTITY_VERSION 2
+#define IDENTITY_VERSION 3
 #define IDENTITY_SUFFIX ".sock"
 #define IDENTITY_FDS \
 	2 /* beside a message, in this order: the numbers, the map; the latter may be missing */

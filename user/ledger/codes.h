@@ -43,6 +43,16 @@
 	X(GRANT_EXPIRED, "grant_expired", 403, "never", "the grant has expired")                   \
 	X(GRANT_EXHAUSTED, "grant_exhausted", 403, "never", "the grant is used up")                \
 	X(GRANT_REVOKED, "grant_revoked", 403, "never", "the grant was revoked")                   \
+	X(DOMAIN_DENIED, "domain_denied", 403, "never",                                            \
+	  "no rule of network.domains has this name")                                              \
+	X(PORT_DENIED, "port_denied", 403, "never",                                                \
+	  "network.domains has this name, but not with this port")                                 \
+	X(ADDRESS_DENIED, "address_denied", 403, "never",                                          \
+	  "the name leads to an address that is not to be reached")                                \
+	X(HOST_MISMATCH, "host_mismatch", 403, "never",                                            \
+	  "the request names another host than the one that it was sent for")                      \
+	X(UPLOAD_EXHAUSTED, "upload_exhausted", 403, "never",                                      \
+	  "the fence has sent as much as limits.upload allows")                                    \
 	X(OBJECT_NOT_FOUND, "object_not_found", 404, "changed", "there is no such object")         \
 	X(APPROVAL_NOT_FOUND, "approval_not_found", 404, "never", "there is no such approval")     \
 	X(CALL_NOT_FOUND, "call_not_found", 404, "never", "there is no such call")                 \
@@ -70,7 +80,13 @@
 	  "the store went away while recording; repeat with the same key to learn the outcome")    \
 	X(OVERLOADED, "overloaded", 503, "same_key", "too many calls at once; nothing was done")   \
 	X(RATE_LIMITED, "rate_limited", 429, "same_key",                                           \
-	  "more requests than this caller may make in a second; nothing was done")
+	  "more requests than this caller may make in a second; nothing was done")                 \
+	X(TUNNELS_EXHAUSTED, "tunnels_exhausted", 429, "same_key",                                 \
+	  "the fence has as many connections through the proxy as it may")                         \
+	X(NAME_NOT_RESOLVED, "name_not_resolved", 502, "same_key",                                 \
+	  "the name has no address, or no resolver answered")                                      \
+	X(UPSTREAM_UNREACHABLE, "upstream_unreachable", 502, "same_key",                           \
+	  "none of the name's addresses answered")
 
 enum ledger_code {
 #define X(id, name, status, retry, text) LEDGER_##id,

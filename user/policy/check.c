@@ -451,15 +451,18 @@ static void check_listen(struct policy_context *context)
 }
 
 /* A gateway that is faulty is one: that is said already. */
-static void check_scopes(struct policy_context *context)
+static void check_gateway_use(struct policy_context *context)
 {
 	const struct policy *policy = context->policy;
 	bool tried = context->given[policy_key_find("network.gateway") - policy_keys] &&
 		     context->faults->n;
 
-	if (policy->scopes.n && !policy->n_gateways && !policy->gateway_unix && !tried)
+	bool has_gateway = policy->n_gateways || policy->gateway_unix || tried;
+
+	if (policy->scopes.n && !has_gateway)
 		policy_context_fault(context, given_mark(context, "scopes"),
 				     "scopes: can never be used without network.gateway");
+	policy_check_domains(context, has_gateway);
 }
 
 void policy_check_all(struct policy_context *context)
@@ -471,5 +474,5 @@ void policy_check_all(struct policy_context *context)
 	check_allow(context);
 	check_dns(context);
 	check_listen(context);
-	check_scopes(context);
+	check_gateway_use(context);
 }

@@ -28,7 +28,8 @@ struct policy_context {
 	struct conf_mark given_marks[POLICY_KEYS_MAX]; /* where, likewise */
 	struct policy_use *uses;		       /* owned */
 	size_t n_uses, uses_room;
-	struct conf_mark *allow_marks; /* of policy->allow; owned */
+	struct conf_mark *allow_marks;	/* of policy->allow; owned */
+	struct conf_mark *domain_marks; /* of policy->domains; owned */
 	struct conf_mark gateway_marks[CORDON_GATEWAYS_MAX];
 	struct conf_mark resolver_marks[2];
 	struct conf_mark listen_marks[CORDON_LISTEN_MAX];
@@ -64,5 +65,8 @@ void policy_check_workdir(struct policy_context *context, struct conf_mark root)
  * image.
  */
 void policy_check_all(struct policy_context *context);
+
+/* The part of it that is about network.domains; has_gateway: there is one, or a fault about it. */
+void policy_check_domains(struct policy_context *context, bool has_gateway);
 
 #endif

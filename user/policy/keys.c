@@ -50,6 +50,7 @@ const char *const policy_type_names[POLICY_TYPE_COUNT] = {
 	[POLICY_TYPE_PORT] = "a port or range of ports",
 	[POLICY_TYPE_RESOLVER] = "an address and port, or a list of two",
 	[POLICY_TYPE_LISTEN] = "a list of ports",
+	[POLICY_TYPE_DOMAINS] = "a list of names",
 	[POLICY_TYPE_ENV_NAMES] = "a list of names",
 	[POLICY_TYPE_ENV] = "a mapping of names to text",
 	[POLICY_TYPE_LABELS] = "a mapping of names to text",
@@ -125,8 +126,10 @@ const struct policy_key policy_keys[] = {
 	  .doc = "destination port `N`, or ports `N-M`" },
 	{ "network.allow[].proto", POLICY_TYPE_WORD, RULE_TARGET(proto), .words = proto_words,
 	  .fallback = "both", .doc = "`tcp` or `udp`" },
-	{ "network.domains", POLICY_TYPE_LIST, UNBUILT_EMPTY, .fallback = "`[]`",
-	  .doc = "names that are reachable through the gateway's proxy and resolver" },
+	{ "network.domains", POLICY_TYPE_DOMAINS, TARGET(domains), .fallback = "`[]`",
+	  .doc = "names that are reachable through the gateway's proxy, and their TCP ports: "
+		 "`NAME`, `NAME:N` or `NAME:N-M`; `*.NAME` is every name below NAME, not NAME; "
+		 "without ports 80 and 443; at most 4096 characters" },
 	{ "network.dns", POLICY_TYPE_WORD, TARGET(dns), .words = dns_words, .fallback = "`deny`",
 	  .doc = "`deny`: no resolver but what `network.allow` opens; `gateway`: whatever is sent "
 		 "to port 53 of any address goes to `network.resolver`" },
@@ -187,6 +190,7 @@ const size_t policy_keys_n = ARRAY_SIZE(policy_keys);
 _Static_assert(ARRAY_SIZE(policy_keys) <= POLICY_KEYS_MAX,
 	       "struct policy_context notes which are given");
 _Static_assert(CORDON_GATEWAYS_MAX == 4, "said in the row of network.gateway");
+_Static_assert(POLICY_DOMAINS_SIZE == 4096, "said in the row of network.domains");
 _Static_assert(CORDON_LISTEN_MAX == 8, "said in the row of network.listen");
 
 const struct policy_key *policy_key_find(const char *path)

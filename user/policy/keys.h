@@ -23,6 +23,7 @@ enum policy_type {
 	POLICY_TYPE_PORT,      /* ports of struct policy_allow */
 	POLICY_TYPE_RESOLVER,  /* resolver, n_resolvers of struct policy */
 	POLICY_TYPE_LISTEN,    /* listen, n_listen of struct policy */
+	POLICY_TYPE_DOMAINS,   /* struct policy_strings, each in its one spelling */
 	POLICY_TYPE_ENV_NAMES, /* struct policy_strings */
 	POLICY_TYPE_ENV,       /* struct policy_strings of NAME=value */
 	POLICY_TYPE_LABELS,    /* struct policy_strings of key=value */

@@ -39,6 +39,7 @@ void policy_free(struct policy *policy)
 	strings_free(&policy->unix_sockets);
 	strings_free(&policy->env_pass);
 	strings_free(&policy->env_set);
+	strings_free(&policy->domains);
 	strings_free(&policy->scopes);
 	strings_free(&policy->labels);
 	free(policy);
@@ -50,6 +51,7 @@ static void context_release(struct policy_context *context)
 	policy_free(context->policy);
 	free(context->uses);
 	free(context->allow_marks);
+	free(context->domain_marks);
 }
 #define _cleanup_context_ __attribute__((cleanup(context_release)))
 
@@ -97,6 +99,7 @@ static void context_settle(struct policy_context *context)
 		{ &policy->unix_sockets, "network.unix", NULL },
 		{ &policy->env_pass, "env.pass", default_env_pass },
 		{ &policy->env_set, "env.set", NULL },
+		{ &policy->domains, "network.domains", NULL },
 		{ &policy->scopes, "scopes", NULL },
 		{ &policy->labels, "labels", NULL },
 	};

@@ -16,7 +16,9 @@
 #include "cordon/abi.h"
 
 #define POLICY_SCOPES_MAX 32
-#define POLICY_SCOPE_MAX 64 /* characters */
+#define POLICY_SCOPE_MAX 64	 /* characters */
+#define POLICY_DOMAINS_SIZE 4096 /* bytes of all rules of network.domains, a NUL behind each */
+#define POLICY_OPENS_MAX 32	 /* rules of network.allow that the proxy has to know */
 
 struct policy_strings {
 	char **v; /* owned, each NUL-terminated; v[n] is NULL, also when n is 0 */
@@ -60,6 +62,7 @@ struct policy {
 	uint64_t upload_bytes;
 	struct policy_strings env_pass;
 	struct policy_strings env_set; /* "NAME=value" */
+	struct policy_strings domains; /* what the gateway's proxy may reach: reach/reach.h */
 	struct policy_strings scopes;  /* what the gateway may be asked for */
 	struct policy_strings labels;  /* "key=value" */
 };
@@ -84,6 +87,14 @@ int policy_load(const char *path, const struct policy_options *options, struct p
 		struct conf_faults *faults);
 
 void policy_free(struct policy *policy); /* takes NULL */
+
+/*
+ * What the gateway's proxy has to know, as reach_decide_target() and reach_decide_address() take it. Return the bytes, and the
+ * number, that were used; a policy that was read has no more than POLICY_DOMAINS_SIZE and POLICY_OPENS_MAX.
+ */
+struct reach_allow;
+size_t policy_domains_pack(const struct policy *policy, char *to, size_t size);
+size_t policy_opens_pack(const struct policy *policy, struct reach_allow *to, size_t n);
 
 /* Prints the table of keys as a Markdown table: `cordon check --print-keys`, the middle of docs/policy.md. */
 void policy_print_keys(FILE *out);

@@ -11,6 +11,7 @@
 
 #include "policy/context.h"
 #include "policy/value.h"
+#include "reach/reach.h"
 
 #define LABELS_MAX 64
 
@@ -536,6 +537,38 @@ static void read_quantity(struct policy_context *context, const struct policy_ke
 
 /* --- environment and labels ------------------------------------------------------------------- */
 
+/* Each rule in its one spelling, so that those who get it need no other reading. */
+static void read_domains(struct policy_context *context, const struct policy_key *key,
+			 const struct conf_node *value, void *base)
+{
+	struct policy_strings *domains = (struct policy_strings *)((char *)base + key->offset);
+
+	if (!value_is_list(context, key, value) || value->n == 0)
+		return;
+	context->domain_marks = calloc(value->n, sizeof(*context->domain_marks));
+	if (!context->domain_marks) {
+		context->err = -ENOMEM;
+		return;
+	}
+	for (size_t i = 0; i < value->n; i++) {
+		const struct conf_node *item = value->child[i];
+		const char *text = value_text(context, key, POLICY_TYPE_NAME, item), *reason;
+		char spelling[REACH_RULE_SIZE];
+		struct reach_rule rule;
+
+		if (!text)
+			continue;
+		if (reach_rule_read(text, strlen(text), &rule, &reason)) {
+			policy_context_fault(context, item->mark, "%s: `%s`: %s", key->path,
+					     conf_quote(text).s, reason);
+			continue;
+		}
+		reach_rule_write(&rule, spelling);
+		context->domain_marks[domains->n] = item->mark;
+		strings_append(context, domains, strdup(spelling));
+	}
+}
+
 /* A list of names, each of which judge() accepts. */
 static void read_names(struct policy_context *context, const struct policy_key *key,
 		       const struct conf_node *value, void *base,
@@ -664,17 +697,18 @@ static void read_value(struct policy_context *context, const struct policy_key *
 		       const struct conf_node *value, void *base)
 {
 	static read_fn *const read_by_type[POLICY_TYPE_COUNT] = {
-		[POLICY_TYPE_MAPPING] = read_mapping,	  [POLICY_TYPE_VERSION] = read_version,
-		[POLICY_TYPE_NAME] = read_name,		  [POLICY_TYPE_WORD] = read_word,
-		[POLICY_TYPE_PATH] = read_path,		  [POLICY_TYPE_PATHS] = read_paths,
-		[POLICY_TYPE_GATEWAY] = read_gateway,	  [POLICY_TYPE_RULES] = read_rules,
-		[POLICY_TYPE_PREFIX] = read_prefix,	  [POLICY_TYPE_PORT] = read_port,
-		[POLICY_TYPE_RESOLVER] = read_resolver,	  [POLICY_TYPE_LISTEN] = read_listen,
-		[POLICY_TYPE_ENV_NAMES] = read_env_names, [POLICY_TYPE_ENV] = read_env,
-		[POLICY_TYPE_LABELS] = read_labels,	  [POLICY_TYPE_SCOPES] = read_scopes,
-		[POLICY_TYPE_PROCESSORS] = read_quantity, [POLICY_TYPE_NUMBER] = read_quantity,
-		[POLICY_TYPE_SIZE] = read_quantity,	  [POLICY_TYPE_TIME] = read_quantity,
-		[POLICY_TYPE_LIST] = read_nothing,	  [POLICY_TYPE_TEXT] = read_nothing,
+		[POLICY_TYPE_MAPPING] = read_mapping,	[POLICY_TYPE_VERSION] = read_version,
+		[POLICY_TYPE_NAME] = read_name,		[POLICY_TYPE_WORD] = read_word,
+		[POLICY_TYPE_PATH] = read_path,		[POLICY_TYPE_PATHS] = read_paths,
+		[POLICY_TYPE_GATEWAY] = read_gateway,	[POLICY_TYPE_RULES] = read_rules,
+		[POLICY_TYPE_PREFIX] = read_prefix,	[POLICY_TYPE_PORT] = read_port,
+		[POLICY_TYPE_RESOLVER] = read_resolver, [POLICY_TYPE_LISTEN] = read_listen,
+		[POLICY_TYPE_DOMAINS] = read_domains,	[POLICY_TYPE_ENV_NAMES] = read_env_names,
+		[POLICY_TYPE_ENV] = read_env,		[POLICY_TYPE_LABELS] = read_labels,
+		[POLICY_TYPE_SCOPES] = read_scopes,	[POLICY_TYPE_PROCESSORS] = read_quantity,
+		[POLICY_TYPE_NUMBER] = read_quantity,	[POLICY_TYPE_SIZE] = read_quantity,
+		[POLICY_TYPE_TIME] = read_quantity,	[POLICY_TYPE_LIST] = read_nothing,
+		[POLICY_TYPE_TEXT] = read_nothing,
 	};
 
 	read_by_type[key->type](context, key, value, base);
