@@ -351,14 +351,19 @@ static __always_inline struct cordon_fold *event_fold(const struct report *r)
 static __always_inline void event_deliver(struct fctx *f, struct scratch *s, __u32 names)
 {
 	void *ring = bpf_map_lookup_elem(&cordon_rings, &f->slot);
-	__u64 flags = BPF_RB_NO_WAKEUP;
+	__u64 flags = BPF_RB_NO_WAKEUP, waiting;
 	__u32 size = sizeof(struct cordon_event) + names;
 
 	if (!ring || size > __builtin_offsetof(struct scratch, report)) {
 		__sync_fetch_and_add(&f->state->lost, 1);
 		return;
 	}
-	if (bpf_ringbuf_query(ring, BPF_RB_AVAIL_DATA) > WAKE_BYTES)
+	/*
+	 * Once for so many bytes, not for each record that finds as many waiting: a reader that does not keep up would make each
+	 * cost an interrupt. One that is missed when several CPUs write is no harm: the reader looks by itself, too.
+	 */
+	waiting = bpf_ringbuf_query(ring, BPF_RB_AVAIL_DATA);
+	if (waiting / WAKE_BYTES != (waiting + size) / WAKE_BYTES)
 		flags = BPF_RB_FORCE_WAKEUP;
 	if (bpf_ringbuf_output(ring, s, size, flags)) {
 		struct cordon_fold *fold = event_fold(&s->report);
