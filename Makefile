@@ -262,11 +262,18 @@ $(O)/tests/rules: tests/prove/rules.c $(O)/libpolicy.a $(O)/libreach.a $(O)/libc
 TOOLS := $(patsubst packaging/%,$(O)/%,$(wildcard packaging/oci/*)) $(O)/tests/containers/first $(O)/tests/offers $(O)/tests/compat32 $(O)/tests/compat64 $(O)/tests/properties.o $(O)/tests/image $(O)/tests/rules
 
 # Programs that tests in the guest use: build/tests/DIR/NAME from tests/DIR/NAME.c.
-HELPERS := $(O)/tests/identity/whois $(O)/tests/bench/fences $(O)/tests/keep/owner $(O)/tests/race/enter
+HELPERS := $(O)/tests/identity/whois $(O)/tests/bench/fences $(O)/tests/bench/produce $(O)/tests/keep/owner $(O)/tests/race/enter
 $(HELPERS): $(O)/tests/%: tests/%.c $(LIBS) Makefile
 	$(call say,TEST,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP -MF $@.d $(ALL_LDFLAGS) -o $@ $< $(LINK_LIBS) $(LDLIBS)
+
+# Least costs of an event; for tests/bench/events.
+$(O)/tests/bench/bare.bpf.o: tests/bench/bare.bpf.c Makefile
+	$(call say,BPF,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CLANG) -target bpf -mcpu=v3 -O2 -g -Iinclude $(addprefix -I,$(ARCH_INCLUDE)) -Wall -Wextra -Wno-unused-parameter \
+		-Wno-gnu-variable-sized-type-not-at-end -MMD -MP -MF $@.d -c $< -o $@
 
 # What an event costs the auditor.
 $(O)/tests/bench/sinks: tests/bench/sinks.c $(SINK_LIBS) $(LIBS) Makefile
@@ -445,8 +452,11 @@ golden-update: all ## write new expectations for the golden tests; look at the d
 .PHONY: bench
 bench: deps ## instruction counts against peers, in VMs; writes build/bench.json
 	$(Q)$(MAKE) --no-print-directory all
-	$(Q)$(MAKE) --no-print-directory $(O)/ledger/bench $(O)/tests/bench/fences
+	$(Q)$(MAKE) --no-print-directory $(O)/ledger/bench $(O)/tests/bench/fences $(O)/tests/bench/produce $(O)/tests/bench/bare.bpf.o $(O)/tests/bench/sinks
 	$(Q)tests/bench/run
+	$(Q)d=$$(mktemp -d) && $(O)/tests/bench/sinks "$$d"; rmdir "$$d"
+	$(Q)tests/keep/native tests/bench/events
+	$(Q)tests/vm/run -k newest --timeout 1800 -- tests/bench/events
 	$(Q)tests/bench/ledger
 	$(Q)$(MAKE) --no-print-directory $(O)/tests/cordon-gateway-test $(O)/tests/load
 	$(Q)tests/bench/gateway
