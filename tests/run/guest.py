@@ -97,6 +97,17 @@ def run(*command, options=(), work=None, **kw):
     return cordon("run", "-w", work or workdir("w"), *options, "--", *command, **kw)
 
 
+def fence_cgroup(fence):
+    """The path of a fence's cgroup, as Cordon notes it: user/enforce/run.c."""
+    for name in os.listdir(RUN):
+        if name.startswith("cgroup-"):
+            owner, _, rest = os.readlink(f"{RUN}/{name}").partition(":")
+            if int(owner) == fence and ":" in rest:
+                return rest.partition(":")[2]
+    with open(f"{RUN}/fence-{fence}", encoding="utf-8") as f:
+        return f.read()
+
+
 def fence_id(line):
     """The number of a fence as commands print it, or None."""
     return int(line, 16) if re.fullmatch("[0-9a-f]{16}", line.strip()) else None
@@ -244,8 +255,7 @@ class Fence(Agent):
 
     @property
     def cgroup(self):
-        with open(f"{RUN}/fence-{self.id}", encoding="utf-8") as f:
-            return f.read()
+        return fence_cgroup(self.id)
 
     def kill(self):
         """SIGKILL to cordon, not to what it runs."""

@@ -46,7 +46,7 @@ int enforce_fence_list(struct enforce *enforce, enforce_listed_fn *fn, void *con
 					 strerror(errno));
 		if (!fence.id)
 			continue;
-		fd = enforce_run_take(fence.id, path, sizeof(path));
+		fd = enforce_run_take(&fence, path, sizeof(path));
 		fn(context, &(struct enforce_listed){
 				    .fence_id = fence.id,
 				    .cgroup_id = fence.cgroup_id,
@@ -140,7 +140,7 @@ static int adopt_locked(struct enforce_fence *fence, uint64_t fence_id, void **r
 
 	if (err)
 		return err;
-	fence->lock_fd = enforce_run_take(fence_id, path, sizeof(path));
+	fence->lock_fd = enforce_run_take(&fence->info, path, sizeof(path));
 	if (fence->lock_fd == -EBUSY)
 		return error_set(error, EBUSY, "the owner of fence %016llx lives",
 				 (unsigned long long)fence_id);

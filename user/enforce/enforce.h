@@ -104,7 +104,7 @@ struct enforce_fence_options {
 	const int *out_fds; /* NULL, or two descriptors: where limits.output counts besides files */
 	bool descriptors;   /* its tasks have descriptors from before: judge each use of one */
 	bool limit_output; /* the policy that it begins with lets one byte be written: the self-test */
-	size_t ring_bytes; /* a power of two */
+	size_t ring_bytes; /* a power of two; 0: none, its events are numbered and lost, as in the self-test */
 	bool read_elsewhere; /* another process reads its events: the ring is not mapped here until enforce_fence_poll() */
 	/* Decisions a second that are told one by one; what is beyond is folded. 0: no budget. At most ENFORCE_EVENT_RATE_MAX. */
 	uint32_t event_rate;

@@ -71,8 +71,11 @@ static int slot_take(struct enforce_fence *fence, struct error *error)
 			 enforce->meta.fences, CORDON_FENCES_MAX);
 }
 
+/* Entering it takes as long as the kernel waits for all programs that run. */
 static int ring_make(struct enforce_fence *fence, struct error *error)
 {
+	if (!fence->ring_bytes)
+		return 0;
 	fence->ring_fd =
 		bpf_map_create(BPF_MAP_TYPE_RINGBUF, "cordon_ring", 0, 0, fence->ring_bytes, NULL);
 	if (fence->ring_fd < 0)
@@ -189,7 +192,7 @@ int enforce_fence_make(struct enforce *enforce, const struct enforce_fence_optio
 		outs_note(&fence->info, options->out_fds);
 	fence->ring_bytes = options->ring_bytes;
 	err = fence_make_locked(fence, error);
-	if (!err && !options->read_elsewhere)
+	if (!err && options->ring_bytes && !options->read_elsewhere)
 		err = enforce_ring_open(fence->ring_fd, fence->ring_bytes, &fence->ring, error);
 	if (err) {
 		close(TAKE_FD(lock));

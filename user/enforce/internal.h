@@ -120,7 +120,7 @@ int enforce_btrfs(const int *fds, size_t n, struct cordon_object *objects,
 		  struct cordon_btrfs *ret_btrfs, struct error *error);
 
 /*
- * run.c: what lies in ENFORCE_RUN_DIR about each fence. fence-ID names its cgroup and is locked by its owner; kept-ID, if
+ * run.c: what lies in ENFORCE_RUN_DIR about each fence. fence-ID is locked by its owner, cgroup-ID names its cgroup; kept-ID, if
  * it is there, says that the fence outlives its owner. All with the node's lock held.
  */
 int enforce_run_make(const struct enforce_fence *fence,
@@ -130,7 +130,7 @@ int enforce_run_id(uint64_t *ret_id, struct error *error);
 /* The fence that has the cgroup, if it stands in that slot still; false: none, or one of another cordon's making. */
 bool enforce_run_of_cgroup(uint64_t cgroup_id, uint64_t *ret_fence_id, uint32_t *ret_slot);
 /* Opens fence-ID and locks it: -EBUSY when its owner lives, -ENOENT. The path of the cgroup goes to ret_cgroup. */
-int enforce_run_take(uint64_t fence_id, char *ret_cgroup, size_t size);
+int enforce_run_take(const struct cordon_fence *fence, char *ret_cgroup, size_t size);
 bool enforce_run_kept(uint64_t fence_id);
 int enforce_run_keep(uint64_t fence_id, const void *record, size_t size, struct error *error);
 int enforce_run_record(uint64_t fence_id, void **ret_record, size_t *ret_size, struct error *error);

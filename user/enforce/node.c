@@ -276,7 +276,7 @@ int enforce_refresh(struct enforce *enforce, struct error *error)
 
 void enforce_slot_free(struct enforce *enforce, uint32_t slot, struct enforce_keys keys[2])
 {
-	uint32_t holder;
+	uint32_t holder, ring_id;
 	struct cordon_fence fence, none = { 0 };
 	struct cordon_policy no_policy = { 0 };
 	char path[128];
@@ -293,7 +293,9 @@ void enforce_slot_free(struct enforce *enforce, uint32_t slot, struct enforce_ke
 	for (uint32_t tag = 2 * slot; tag < 2 * slot + 2; tag++)
 		bpf_map_update_elem(enforce->map[ENFORCE_MAP_policies], &tag, &no_policy, BPF_ANY);
 	enforce_keys_clear_slot(enforce, keys, slot);
-	bpf_map_delete_elem(enforce->map[ENFORCE_MAP_rings], &slot);
+	if (!bpf_map_lookup_elem(enforce->map[ENFORCE_MAP_rings], &slot,
+				 &ring_id)) /* it waits, even for nothing */
+		bpf_map_delete_elem(enforce->map[ENFORCE_MAP_rings], &slot);
 	enforce_peer_clear(enforce, slot);
 	memset(&enforce->state[slot], 0, sizeof(enforce->state[slot]));
 	if (fence.id)
@@ -337,7 +339,7 @@ static bool reclaim_cgroup(const struct cordon_fence *fence, const char *path)
 static void reclaim_slot(struct enforce *enforce, uint32_t slot, const struct cordon_fence *fence)
 {
 	char path[PATH_MAX];
-	int fd = enforce_run_take(fence->id, path, sizeof(path));
+	int fd = enforce_run_take(fence, path, sizeof(path));
 	bool free_it;
 
 	if (fd < 0 && fd != -ENOENT)

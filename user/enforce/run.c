@@ -67,14 +67,22 @@ int enforce_run_id(uint64_t *ret_id, struct error *error)
 	return 0;
 }
 
-/* cgroup-ID leads to "FENCE:SLOT": which fence has the cgroup, however far it was made or ended. */
-static int cgroup_link(const struct enforce_fence *fence, struct error *error)
+/*
+ * cgroup-ID leads to "FENCE:SLOT:PATH": which fence has the cgroup, however far it was made or ended, and its path; without
+ * that if it is long: then it stands in fence-ID. A short link lies in its inode, what stands in a file takes a page.
+ */
+static int cgroup_link(const struct enforce_fence *fence, bool *ret_whole, struct error *error)
 {
 	char path[PATH_SIZE], target[PATH_SIZE];
+	int n, slot;
 
 	run_path(path, "cgroup", fence->info.cgroup_id);
-	snprintf(target, sizeof(target), "%llu:%u", (unsigned long long)fence->info.id,
-		 fence->slot);
+	slot = snprintf(target, sizeof(target), "%llu:%u", (unsigned long long)fence->info.id,
+			fence->slot);
+	n = snprintf(target + slot, sizeof(target) - (size_t)slot, ":%s", fence->cgroup->path);
+	*ret_whole = n < (int)sizeof(target) - slot;
+	if (!*ret_whole)
+		target[slot] = '\0';
 	if ((unlink(path) && errno != ENOENT) || symlink(target, path))
 		return error_set(error, errno, "cannot make %s: %s", path, strerror(errno));
 	return 0;
@@ -96,17 +104,31 @@ bool enforce_run_of_cgroup(uint64_t cgroup_id, uint64_t *ret_fence_id, uint32_t 
 int enforce_run_make(const struct enforce_fence *fence, struct error *error)
 {
 	char path[PATH_SIZE];
-	int err = cgroup_link(fence, error);
+	bool whole;
+	int err = cgroup_link(fence, &whole, error);
 
 	return err ? err
 		   : file_make(run_path(path, "fence", fence->info.id), fence->cgroup->path,
-			       strlen(fence->cgroup->path), true, error);
+			       whole ? 0 : strlen(fence->cgroup->path), true, error);
 }
 
-int enforce_run_take(uint64_t fence_id, char *ret_cgroup, size_t size)
+/* The path that cgroup-ID has, if it is that of the fence. */
+static void cgroup_path(const struct cordon_fence *fence, char *ret_cgroup, size_t size)
+{
+	char path[PATH_SIZE], target[PATH_SIZE], *at;
+	ssize_t n =
+		readlink(run_path(path, "cgroup", fence->cgroup_id), target, sizeof(target) - 1);
+
+	target[n > 0 ? n : 0] = '\0';
+	at = strchr(target, ':');
+	at = at && strtoull(target, NULL, 10) == fence->id ? strchr(at + 1, ':') : NULL;
+	snprintf(ret_cgroup, size, "%s", at ? at + 1 : "");
+}
+
+int enforce_run_take(const struct cordon_fence *fence, char *ret_cgroup, size_t size)
 {
 	char path[PATH_SIZE];
-	int fd = open(run_path(path, "fence", fence_id), O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+	int fd = open(run_path(path, "fence", fence->id), O_RDWR | O_CLOEXEC | O_NOFOLLOW);
 	ssize_t n;
 
 	ret_cgroup[0] = '\0';
@@ -114,6 +136,8 @@ int enforce_run_take(uint64_t fence_id, char *ret_cgroup, size_t size)
 		return -errno;
 	n = pread(fd, ret_cgroup, size - 1, 0);
 	ret_cgroup[n > 0 ? n : 0] = '\0';
+	if (n <= 0)
+		cgroup_path(fence, ret_cgroup, size);
 	if (flock(fd, LOCK_EX | LOCK_NB)) {
 		int err = errno == EWOULDBLOCK ? -EBUSY : -errno;
 

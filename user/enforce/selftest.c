@@ -1151,8 +1151,7 @@ static int selftest(struct enforce_fence *fence, unsigned int needs, unsigned in
 	struct host_cgroup cgroup = { .fd = -1 };
 	struct enforce_fence_options options = { .cgroup = &cgroup,
 						 .descriptors = needs & ENFORCE_NEED_DESCRIPTORS,
-						 .limit_output = needs & ENFORCE_NEED_OUTPUT,
-						 .ring_bytes = ENFORCE_RING_MIN };
+						 .limit_output = needs & ENFORCE_NEED_OUTPUT };
 	struct enforce_fence *inner = NULL;
 	char path[4200];
 	int err = enforce_check_attached(fence, error);
