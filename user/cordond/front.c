@@ -20,7 +20,7 @@
 /* Records wait for a reader that looks by itself, but where many wait: while there are some, it looks often. */
 enum {
 	POLL_MS = 20,
-	BUSY_MS = 3,
+	BUSY_MS = 2,
 	TICK_MS = 1000,
 	EVENTS = 64,
 	MESSAGES_A_TURN = 256,
