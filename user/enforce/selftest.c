@@ -51,6 +51,7 @@ enum {
 	SELFTEST_TIMEOUT_MS = 20000,
 	ARENA_DIR_MAX = 64,
 	ARENA_PATH_MAX = ARENA_DIR_MAX + 8, /* fits into a sockaddr_un */
+	INBOUND_MS = 1000,
 };
 
 /* What the attempts act on; made by the parent, outside the fence. */
@@ -64,9 +65,10 @@ struct arena {
 	char queue[ARENA_DIR_MAX];	/* a message queue */
 	char queue_new[ARENA_PATH_MAX]; /* one that is not there */
 	int outside_fd;			/* a datagram socket that sends in, when asked */
-	int ask[2];    /* pipe to the parent: a port of the loopback that it is to send to */
-	int answer[2]; /* and back: it did */
-	int owned[2];  /* pipe; when it can be read, the parent is signalled */
+	int ask[2];	     /* pipe to the parent: a port of the loopback that it is to send to */
+	int answer[2];	     /* and back: it did */
+	int owned[2];	     /* pipe; when it can be read, the parent is signalled */
+	const __u64 *denied; /* the count of denials, in the child */
 	pid_t parent;
 	int shm, sem, msg; /* SysV IPC objects; -1 where the IPC namespace is not the host's */
 };
@@ -388,6 +390,7 @@ static int try_packet(const struct arena *a)
 /* To this socket, which anybody may bind, from one outside: the parent is asked to send. */
 static int try_inbound(const struct arena *a)
 {
+	uint64_t before = __atomic_load_n(a->denied, __ATOMIC_RELAXED);
 	struct sockaddr_in sin = { .sin_family = AF_INET,
 				   .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
 	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), err = EINVAL;
@@ -399,7 +402,12 @@ static int try_inbound(const struct arena *a)
 	    !getsockname(fd, (struct sockaddr *)&sin, &size) &&
 	    write(a->ask[1], &sin.sin_port, sizeof(sin.sin_port)) == sizeof(sin.sin_port) &&
 	    read(a->answer[0], &sent, 1) == 1)
-		err = poll(&pfd, 1, 0) ? 0 : EPERM;
+		err = EPERM;
+	/* That it was sent does not say that it came: where much is to be received the kernel does that later. */
+	for (int ms = 0; err == EPERM && ms < INBOUND_MS &&
+			 __atomic_load_n(a->denied, __ATOMIC_RELAXED) == before;
+	     ms++)
+		err = poll(&pfd, 1, 1) ? 0 : EPERM;
 	close(fd);
 	return err;
 }
@@ -805,10 +813,11 @@ static bool probe_applies(const struct probe *probe, bool degraded, unsigned int
 }
 
 /* The child, inside: all attempts. Must not use anything of the parent's but memory. */
-static void child_run(const struct arena *arena, const __u64 *count, bool degraded,
-		      unsigned int needs, struct outcome *outcome)
+static void child_run(struct arena *arena, const __u64 *count, bool degraded, unsigned int needs,
+		      struct outcome *outcome)
 {
 	enforce_lock_forget();
+	arena->denied = count;
 	for (size_t i = 0; i < ARRAY_SIZE(probes); i++) {
 		uint64_t before = __atomic_load_n(count, __ATOMIC_RELAXED);
 
@@ -1016,7 +1025,7 @@ static const __u64 *denied_count(const struct enforce_fence *fence)
 }
 
 /* Born inside: proves fence_newtask and everything in the table. */
-static int run_born(struct enforce_fence *fence, const struct arena *arena, unsigned int needs,
+static int run_born(struct enforce_fence *fence, struct arena *arena, unsigned int needs,
 		    struct outcome *outcome)
 {
 	int pidfd = -1;
