@@ -152,6 +152,9 @@ const volatile __u32 cordon_test_full SEC(".rodata.test") = 0;
  */
 const volatile __u32 cordon_set SEC(".rodata.set") = 0;
 
+/* The users that hold Cordon's credentials, and their groups, for decide_kept(). Set by the loader. */
+const volatile __u32 cordon_keepers[2 * DECIDE_KEEPERS] SEC(".rodata.keepers") = {};
+
 static __always_inline bool test_full(__u32 kind)
 {
 	__u64 comm[2] = {};

@@ -556,6 +556,16 @@ static __always_inline int change_denied(struct fctx *f, struct dentry *dentry,
 	return decide_allows(d->rule) ? 0 : settle(f, d, CORDON_TYPE_FILE);
 }
 
+/* Is it a file that one of Cordon's own users keeps to itself, outside of what the fence may change? Root's capabilities do not count. */
+static __always_inline bool kept(struct fctx *f, struct dentry *dentry)
+{
+	struct inode *inode = dentry->d_inode;
+
+	return inode && !(inode->i_mode & DECIDE_S_IROTH) &&
+	       decide_kept(inode->i_uid.val, inode->i_gid.val, cordon_keepers) &&
+	       !decide_allows(write_rule(f, dentry));
+}
+
 enum access { ACCESS_READ = 1, ACCESS_WRITE = 2, ACCESS_EXEC = 4 };
 
 /*
@@ -590,6 +600,10 @@ static __always_inline __u32 judge(struct fctx *f, struct dentry *dentry,
 			return want == CORDON_ROOT_WRITE ? ACCESS_WRITE : ACCESS_READ;
 	}
 	d->err = ERR_ACCES;
+	if (access & ACCESS_READ && kept(f, dentry)) {
+		d->rule = CORDON_RULE_FILES_READ_DENY;
+		return ACCESS_READ;
+	}
 	want = 0;
 	if (access & ACCESS_READ)
 		want |= policy->root_flags & CORDON_ROOT_READ_DENY;
@@ -826,6 +840,11 @@ noinline int judge_slow(__u64 dentry_address, __u64 mount, __u64 fence_id, __u32
 		if (!decide_allows(rule))
 			return rule;
 	}
+	if (access & ACCESS_READ && !(mode & DECIDE_S_IROTH) &&
+	    decide_kept(BPF_CORE_READ(dentry, d_inode, i_uid.val),
+			BPF_CORE_READ(dentry, d_inode, i_gid.val), cordon_keepers) &&
+	    !decide_allows(decide_write(root_probe(at, 0, tag, CORDON_ROOT_WRITE), sb_flags)))
+		return CORDON_RULE_FILES_READ_DENY;
 	if (access & ACCESS_READ && policy->root_flags & CORDON_ROOT_READ_DENY) {
 		rule = decide_read(root_probe(at, mount, tag, CORDON_ROOT_READ_DENY));
 		if (!decide_allows(rule))
@@ -1387,11 +1406,25 @@ int FENCE_HOOK(file_inode_remove_acl, void *idmap, struct dentry *dentry, const 
 	return change_dentry(ret, dentry, CORDON_OP_REMOVEXATTR);
 }
 
-/* file_setattr(2): inode flags without a descriptor. Kernels without the call lack the hook. */
+/*
+ * file_setattr(2): inode flags without a descriptor, and the project id. Kernels without the call lack the hook. An ioctl that sets flags
+ * alone comes here, too; what sets more always sets the project id, and is denied in the workdir as FS_IOC_FSSETXATTR is.
+ */
 SEC("lsm/inode_file_setattr")
-int FENCE_HOOK(file_inode_file_setattr, struct dentry *dentry, void *attr, int ret)
+int FENCE_HOOK(file_inode_file_setattr, struct dentry *dentry, struct file_kattr *attr, int ret)
 {
-	return change_dentry(ret, dentry, CORDON_OP_SETATTR);
+	if (bpf_core_type_exists(struct file_kattr) &&
+	    BPF_CORE_READ_BITFIELD_PROBED(attr, flags_valid))
+		return ret; /* FS_IOC_SETFLAGS, which file_ioctl judged */
+	FENCE_ENTER_HOOK(f, ret);
+	struct detail d = {
+		.op = CORDON_OP_SETATTR,
+		.rule = CORDON_RULE_FILES_WRITE,
+		.err = ERR_ROFS,
+		.dentry = dentry,
+	};
+
+	return overlay_inner(&f) ? 0 : settle(&f, &d, CORDON_TYPE_FILE);
 }
 
 /*
@@ -1519,11 +1552,12 @@ int FENCE_HOOK(guard_fcntl, struct file *file, unsigned int cmd, unsigned long a
  * Does an ioctl of a file or directory reach others? By its type and number alone: FS_IOC_REMOVE_ENCRYPTION_KEY and ..._ALL_USERS,
  * which shut what lies elsewhere in the file system; EXT4_IOC_MOVE_EXT, XFS_IOC_SWAPEXT, XFS_IOC_EXCHANGE_RANGE,
  * XFS_IOC_COMMIT_RANGE, F2FS_IOC_MOVE_RANGE, which change a second file by a descriptor from before; OCFS2_IOC_REFLINK, which makes
- * a file by its path.
+ * a file by its path; FS_IOC_FSSETXATTR, which counts the file for another's quota: by a project id, in memory that can change after this.
  */
 static __always_inline bool ioctl_reaches(unsigned int cmd)
 {
 	switch (cmd & 0xffff) {
+	case 0x5820:
 	case 0x6618:
 	case 0x6619:
 	case 0x660f:

@@ -12,6 +12,7 @@
 
 #include "dns.bpf.h"
 #include "file.bpf.h"
+#include "way.bpf.h"
 
 enum {
 	AF_UNSPEC = 0,
@@ -253,6 +254,8 @@ int FENCE_HOOK(net_socket_connect, struct socket *sock, struct sockaddr *address
 		read = addr_read(&d, address, addrlen, d.family, false);
 		if (read > 0)
 			return 0; /* disconnect */
+		if (!read && link_chosen(sk, &d) && netconf_settle(&f, d.family, 0))
+			return -ERR_PERM;
 		if (!read)
 			return net_settle(&f, &d, sk);
 	}
@@ -302,6 +305,10 @@ int FENCE_HOOK(net_socket_sendmsg, struct socket *sock, struct msghdr *msg, int 
 	if (d.family == AF_UNIX || (d.family == 16 /* AF_NETLINK */ && socket_own(&f, sk)))
 		return 0;
 	if (d.family == AF_INET || d.family == AF_INET6) {
+		__u32 flags = msg->msg_flags & MSG_DONTROUTE;
+
+		if (msg->msg_controllen | flags && way_chosen(&f, msg, d.family))
+			return -ERR_PERM;
 		if (msg->msg_name && msg->msg_flags & MSG_FASTOPEN)
 			d.op = CORDON_OP_CONNECT;
 		if (msg->msg_name)
@@ -323,6 +330,8 @@ int FENCE_HOOK(net_socket_sendmsg, struct socket *sock, struct msghdr *msg, int 
 			if (!d.dport) /* not connected: the kernel says so itself */
 				return 0;
 		}
+		if (!read && link_chosen(sk, &d) && netconf_settle(&f, d.family, 0))
+			return -ERR_PERM;
 		if (read >= 0)
 			return net_settle(&f, &d, sk);
 	}
@@ -413,16 +422,38 @@ static __always_inline int cgroup_answer(struct fctx *f, struct detail *d)
 }
 
 /*
+ * Is this socket, which a look-up found, one of the fence's? One without a mark was made before an attach: then the kernel's note
+ * says in which cgroup.
+ */
+static __always_inline bool found_own(const struct fctx *f, struct bpf_sock *sk)
+{
+	struct cordon_sock *mark = bpf_sk_storage_get(&cordon_socks, sk, 0, 0);
+	const struct sock *kernel = (void *)number_of(sk);
+
+	if (mark)
+		return mark->fence_id == f->fence->id;
+	return cgroup_slot_search((__u64)BPF_CORE_READ(kernel, sk_cgrp_data.cgroup)) ==
+	       (int)f->slot;
+}
+
+/* Does a program choose among the sockets that share its port? It sees the packet, which a look-up does not have. */
+static __always_inline bool found_by_hash(struct bpf_sock *sk)
+{
+	const struct sock *kernel = (void *)number_of(sk);
+	const struct sock_reuseport *group = BPF_CORE_READ(kernel, sk_reuseport_cb);
+
+	return group && CORE_READ_OF(group, prog);
+}
+
+/*
  * Does the socket that would receive at this address belong to the fence? sport and from (all 0: the loopback address)
  * are the sender's, in network order: a connected datagram socket receives from its peer only, and of several that share a
- * port the sender's address chooses one. from: four words, of which IPv4 uses the last. before: it may be one that has no mark,
- * because it was made before an attach; of a packet only.
+ * port the sender's address chooses one.
  */
 static __always_inline bool listener_own(void *ctx, const struct fctx *f, const struct detail *d,
-					 const __u32 *from, __u16 sport, bool before)
+					 const __u32 *from, __u16 sport)
 {
 	struct bpf_sock_tuple tuple = {};
-	struct cordon_sock *mark;
 	struct bpf_sock *sk;
 	__u32 size;
 	bool own;
@@ -452,10 +483,7 @@ static __always_inline bool listener_own(void *ctx, const struct fctx *f, const 
 		sk = bpf_sk_lookup_udp(ctx, &tuple, size, BPF_F_CURRENT_NETNS, 0);
 	if (!sk)
 		return false;
-	mark = bpf_sk_storage_get(&cordon_socks, sk, 0, 0);
-	own = mark && mark->fence_id == f->fence->id;
-	if (before && !mark)
-		own = bpf_sk_ancestor_cgroup_id(sk, f->fence->cgroup_level) == f->fence->cgroup_id;
+	own = found_own(f, sk) && !found_by_hash(sk);
 	bpf_sk_release(sk);
 	return own;
 }
@@ -488,7 +516,7 @@ static __always_inline int sock_addr_settle(struct bpf_sock_addr *ctx, struct fc
 			for (int i = 0; i < 4; i++)
 				from[i] = sk->src_ip6[i];
 		}
-		if (!listener_own(ctx, f, d, from, bpf_htons((__u16)sk->src_port), false))
+		if (!listener_own(ctx, f, d, from, bpf_htons((__u16)sk->src_port)))
 			d->rule = CORDON_RULE_NET_LOOPBACK;
 	}
 	/* In audit mode nothing is led elsewhere. */
@@ -680,7 +708,7 @@ static __always_inline __u32 packet_rule(struct __sk_buff *skb, const struct fct
 
 		__builtin_memcpy(from, d->own.b, sizeof(from));
 		if ((d->proto == DECIDE_UDP || opens || before) &&
-		    !listener_own(skb, f, d, from, bpf_htons(d->lport), true))
+		    !listener_own(skb, f, d, from, bpf_htons(d->lport)))
 			rule = CORDON_RULE_NET_LOOPBACK;
 	}
 	if ((rule == CORDON_RULE_NET_DEFAULT || rule == CORDON_RULE_NET_LOOPBACK) &&

@@ -19,7 +19,6 @@ static __always_inline bool sender_own(struct __sk_buff *skb, const struct fctx 
 				       const struct detail *d)
 {
 	struct bpf_sock_tuple tuple = {};
-	struct cordon_sock *mark;
 	struct bpf_sock *sk;
 	__u32 size;
 	bool own;
@@ -44,8 +43,7 @@ static __always_inline bool sender_own(struct __sk_buff *skb, const struct fctx 
 	if (!sk)
 		return false;
 	/* A listener at that port is not who sent it; the look-up falls back to one. */
-	mark = bpf_sk_storage_get(&cordon_socks, sk, 0, 0);
-	own = mark && mark->fence_id == f->fence->id && sk->state != TCP_STATE_LISTEN;
+	own = sk->state != TCP_STATE_LISTEN && found_own(f, sk);
 	bpf_sk_release(sk);
 	return own;
 }

@@ -98,6 +98,8 @@ struct inode_operations {
 
 struct inode {
 	__u16 i_mode;
+	kuid_t i_uid;
+	kgid_t i_gid;
 	const struct inode_operations *i_op;
 	struct super_block *i_sb;
 	unsigned long i_ino;
@@ -227,6 +229,12 @@ struct iattr {
 	unsigned int ia_valid;
 };
 
+/* Which of the two ioctls, or file_setattr(2), is it? Since 6.17. */
+struct file_kattr {
+	bool flags_valid : 1;
+	bool fsx_valid : 1;
+};
+
 struct linux_binprm {
 	struct file *file;
 };
@@ -301,14 +309,20 @@ struct sock_common {
 	__u16 skc_family;
 	unsigned char skc_state;
 	struct in6_addr skc_v6_daddr;
+	struct in6_addr skc_v6_rcv_saddr;
 };
 
 struct sock_cgroup_data {
 	struct cgroup *cgroup;
 };
 
+struct sock_reuseport {
+	void *prog;
+};
+
 struct sock {
 	struct sock_common __sk_common;
+	struct sock_reuseport *sk_reuseport_cb;
 	__u16 sk_type;
 	__u16 sk_protocol;
 	struct sock_cgroup_data sk_cgrp_data;
@@ -347,7 +361,11 @@ struct sk_buff {
 struct msghdr {
 	void *msg_name;
 	int msg_namelen;
+	union {
+		void *msg_control; /* the kernel's copy, wherever a security module sees it */
+	};
 	unsigned int msg_flags;
+	unsigned long msg_controllen;
 };
 
 /* fs/overlayfs/ovl_entry.h: the credentials that overlayfs works under in the layers. Module or built in. */

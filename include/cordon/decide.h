@@ -353,27 +353,72 @@ DECIDE_INLINE __u32 decide_capability(__u32 cap)
 }
 
 /*
+ * Does a file that others may not read belong to a user of Cordon's own, or its group? keepers: numbers of a user and of a group in turn,
+ * of DECIDE_KEEPERS users; 0, which is root, stands for none.
+ */
+enum { DECIDE_KEEPERS = 2, DECIDE_S_IROTH = 4 };
+
+DECIDE_INLINE int decide_kept(__u32 uid, __u32 gid, const volatile __u32 *keepers)
+{
+	return (uid && (uid == keepers[0] || uid == keepers[2])) ||
+	       (gid && (gid == keepers[1] || gid == keepers[3]));
+}
+
+/*
  * Does a socket option have the kernel tell others something, or send in another's name? Joining a multicast group sends its
- * address, which can be anything; a source that is not one's own has the answer sent to a third; a mark or a device chooses
- * routes; the filter of sockets that share a port chooses whose receives, of others', too; and the packet filter is set up
+ * address, which can be anything; a source that is not one's own has the answer sent to a third; a mark, a device or the
+ * demand that there be no router chooses routes; the filter of sockets that share a port chooses whose receives, of others', too; and the packet filter is set up
  * by options (from 64 on, and those of IPv6 that no option of its own has).
  */
 DECIDE_INLINE int decide_option(int level, int option)
 {
 	enum { SOCKET = 1, SO_MARK_OPTION = 36, IP = 0, IPV6 = 41 };
 
-	if (level == SOCKET) /* BINDTODEVICE, BINDTOIFINDEX; (AT|DE)TACH_REUSEPORT_(C|E)BPF */
-		return option == SO_MARK_OPTION || option == 25 || option == 62 || option == 51 ||
-		       option == 52 || option == 68;
-	if (level ==
-	    IP) /* FREEBIND, TRANSPARENT; memberships and their filters; UNICAST_IF; filters */
-		return option == 15 || option == 19 || (option >= 35 && option <= 48) ||
-		       option == 50 || option >= 64;
-	if (level == IPV6) /* memberships, anycast, TRANSPARENT, UNICAST_IF, FREEBIND; filters */
-		return option == 20 || option == 21 || option == 27 || option == 28 ||
-		       (option >= 42 && option <= 48) || option == 64 || option == 65 ||
-		       option == 75 || option == 76 || option == 78 || option >= 96;
+	/* BINDTODEVICE, BINDTOIFINDEX, DONTROUTE; (AT|DE)TACH_REUSEPORT_(C|E)BPF */
+	if (level == SOCKET)
+		return option == SO_MARK_OPTION || option == 25 || option == 62 || option == 5 ||
+		       option == 51 || option == 52 || option == 68;
+	if (level == IP) /* FREEBIND, TRANSPARENT; MULTICAST_IF, memberships; UNICAST_IF; filters */
+		return option == 15 || option == 19 || option == 32 ||
+		       (option >= 35 && option <= 48) || option == 50 || option >= 64;
+	/* MULTICAST_IF, memberships, anycast, PKTINFO, TRANSPARENT, UNICAST_IF, FREEBIND; filters */
+	if (level == IPV6)
+		return option == 17 || option == 20 || option == 21 || option == 27 ||
+		       option == 28 || (option >= 42 && option <= 48) || option == 50 ||
+		       option == 64 || option == 65 || option == 75 || option == 76 ||
+		       option == 78 || option >= 96;
 	return 0;
+}
+
+/*
+ * May this control message go with what a socket of IP sends? By which interface it leaves, by which routers, or with which mark,
+ * is not for the fence to say. The answer is one of these, or where in the message the number of an interface stands, which
+ * must be 0.
+ */
+enum { DECIDE_CONTROL_DENIED = -1, DECIDE_CONTROL_OK = -2 };
+
+DECIDE_INLINE int decide_control(int level, int type)
+{
+	enum { SOCKET = 1, IP = 0, IPV6 = 41, UDP = 17, TLS = 282 };
+	int ok = 0;
+
+	if (level ==
+	    SOCKET) /* RIGHTS and CREDENTIALS, which say nothing here; PRIORITY; time stamps and times */
+		ok = type == 1 || type == 2 || type == 12 || type == 37 || type == 61 ||
+		     type == 65 || type == 81;
+	else if (level == IP && type == 8) /* PKTINFO: interface, source */
+		return 0;
+	else if (level == IP) /* TOS, TTL */
+		ok = type == 1 || type == 2;
+	else if (level == IPV6 && (type == 50 || type == 2)) /* PKTINFO: source, interface */
+		return 16;
+	else if (level == IPV6) /* FLOWINFO, HOPLIMIT, TCLASS, DONTFRAG */
+		ok = type == 11 || type == 8 || type == 52 || type == 67 || type == 62;
+	else if (level == UDP) /* SEGMENT */
+		ok = type == 103;
+	else if (level == TLS) /* type of a record */
+		ok = type == 1;
+	return ok ? DECIDE_CONTROL_OK : DECIDE_CONTROL_DENIED;
 }
 
 /* Does a yes to this rule stand even in audit mode? What is shut for every policy is shut for an audited one. */

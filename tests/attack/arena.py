@@ -14,6 +14,7 @@ import mmap
 import selectors
 import shutil
 import signal
+import pwd
 import socket
 import struct
 import subprocess
@@ -280,12 +281,15 @@ class Arena:
 
     def set_up_files(self):
         os.umask(0o022)
+        for name in ("cordon-gateway", "cordon"):  # before programs are loaded, which ask for their numbers
+            if name not in map(lambda user: user.pw_name, pwd.getpwall()):
+                run("useradd", "-r", "-M", "-U", "-s", "/usr/sbin/nologin", name)
         for path in (f"{W}/app", f"{W}/app-evil", f"{W}/app2", f"{W}/app ", OUT, f"{SECRET}/dir/a", RUN, f"{CGROUP}/cordon-attack",
                      "/scratch/bindread", OLD, AGAIN):
             os.makedirs(path)
         subprocess.run(["modprobe", "-q", "loop"])
         run("truncate", "-s", "8M", OLD + ".img")
-        run("mkfs.ext4", "-q", "-O", "^metadata_csum,encrypt", OLD + ".img")
+        run("mkfs.ext4", "-q", "-I", "256", "-O", "^metadata_csum,encrypt,project", OLD + ".img")
         run("mount", "-o", "loop", OLD + ".img", OLD)
         os.mkdir(OLD + "/put")
         os.mkdir(OLD + "/mine")

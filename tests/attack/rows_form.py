@@ -119,7 +119,8 @@ def routing_header(a):
 def extension_header(a):
     """Destination options, as another header in front of UDP."""
     s = make(AF_INET6, SOCK_DGRAM)
-    s.sendmsg([a.token.encode()], [(IPPROTO_IPV6, 59, bytes([0, 0, 1, 4, 0, 0, 0, 0]))], 0, (a.GW6, 80))
+    s.setsockopt(IPPROTO_IPV6, 59, bytes([0, 0, 1, 4, 0, 0, 0, 0]))
+    s.sendto(a.token.encode(), (a.GW6, 80))
 
 
 attack("N-05", "IPv4 source route", source_route, effect=lambda arena, a, r: arena.on_wire(UDP, a.X, None) or arena.on_wire(UDP, a.GW, None),
@@ -128,7 +129,7 @@ attack("N-05", "IPv6 destination options to an allowed peer", extension_header, 
        twin=udp("fd00:99::5", 80), events=[ev("packet", "network.default", dst="{GW6}")], hooks=["net_egress"])
 attack("N-05", "IPv6 routing header to an allowed peer", routing_header,
        effect=lambda arena, a, r: any(arena.on_wire(43, to, None) for to in (a.X6, a.GW6)), twin=udp("fd00:99::5", 80),
-       lacking=(errno.EINVAL,), events=[ev("packet", "network.default")], hooks=["net_egress"])
+       lacking=(errno.EINVAL,), events=[ev("configure", "network.config")], hooks=["net_socket_sendmsg"])
 
 
 def large(host, port):

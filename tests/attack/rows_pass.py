@@ -592,7 +592,7 @@ def everybody(to):
             s.sendto(a.token.encode(), (to, DG, 0, socket.if_nametoindex(a.IF)))
             return
         s.setsockopt(socket.SOL_SOCKET, socket.SO_BROADCAST, 1)
-        s.setsockopt(0, 32, socket.inet_aton(a.HOST))  # IP_MULTICAST_IF
+        s.bind((a.HOST, 0))  # of a group it chooses the link
         s.sendto(a.token.encode(), (to, DG))
     return do
 

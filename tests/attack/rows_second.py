@@ -8,7 +8,9 @@ import atexit
 import ctypes
 import errno
 import fcntl
+import grp
 import os
+import pwd
 import signal
 import socket
 import struct
@@ -19,11 +21,11 @@ from socket import AF_INET, AF_INET6, SOCK_DGRAM, SOCK_STREAM
 import inside
 import ring
 from inside import libc, syscall
-from rows_file import ROFS, W, write
+from rows_file import ROFS, W, passed, write
 from rows_guard import capable
 from rows_held import held
 from rows_net import DG, GATEWAY, GATEWAY_UDP, make, received
-from rows_pass import CLONE, MOUNT, OPTION, TMPFS_BELOW, own_mounts, secret
+from rows_pass import CLONE, CONFIGURE, MOUNT, OPTION, TMPFS_BELOW, own_mounts, secret
 from rows_task import done
 from table import ROWS, allowed, attack, ev
 
@@ -145,6 +147,53 @@ def filtered(kind):
 
 for number, kind in ((6, SOCK_STREAM), (7, SOCK_DGRAM)):
     attack(f"B-{number:02}", f"another's {kind.name} socket that shares the port, chosen by a filter", filtered(kind), prep=filtered_prep(kind), effect=received, **OPTION)
+
+SERVED = 7107
+
+
+def served_prep(family, kind):
+    """A service of the host that shares a port, and has a filter of its own choose: always the first that took the port."""
+    def prep(arena, a):
+        if (family, kind) in OUTSIDE:
+            return
+        host = "127.0.0.1" if family == AF_INET else "::1"
+        arena.listeners.add("loopback", family, kind, 0, (host, SERVED), 64, True)
+        own = next(s for s in map(lambda key: key.fileobj, arena.listeners.selector.get_map().values())
+                   if (s.family, s.type) == (family, kind) and s.getsockname()[:2] == (host, SERVED))
+        code = ctypes.create_string_buffer(struct.pack("=HBBI", 6, 0, 0, 0), 8)
+        own.setsockopt(socket.SOL_SOCKET, 51, struct.pack("=HxxxxxxQ", 1, ctypes.addressof(code)))
+        OUTSIDE[family, kind] = own
+    return prep
+
+
+def shared_by(family, kind, port):
+    """Joins a port, and sends there until the hash must have chosen each of its sockets."""
+    def do(a):
+        host, denied = "127.0.0.1" if family == AF_INET else "::1", None
+        own = make(family, kind)
+        own.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        own.bind((host, port))
+        if kind == SOCK_STREAM:
+            own.listen(64)
+        for _ in range(24):
+            with make(family, kind) as s:
+                try:
+                    if kind == SOCK_STREAM:
+                        s.connect((host, port))
+                        s.send(a.token.encode())
+                    else:
+                        s.sendto(a.token.encode(), (host, port))
+                except PermissionError as e:
+                    denied = e
+        if denied:
+            raise denied
+    return do
+
+
+for number, family, kind in ((38, AF_INET, SOCK_STREAM), (39, AF_INET6, SOCK_STREAM), (40, AF_INET, SOCK_DGRAM), (41, AF_INET6, SOCK_DGRAM)):
+    attack(f"B-{number}", f"a service of the host at an {family.name} loopback address that shares its port, {kind.name}, and has a filter of its own choose", shared_by(family, kind, SERVED),
+           prep=served_prep(family, kind), effect=received, twin=shared_by(family, kind, 7108),
+           events=[ev("connect" if kind == SOCK_STREAM else "sendmsg", "network.loopback", dst="127.0.0.1" if family == AF_INET else "::1", count=range(24, 25))])
 
 BROADCAST = 7106
 
@@ -372,6 +421,180 @@ for number, name, level, option, value in ((17, "SO_BINDTODEVICE", 1, 25, b"lo")
                                            (20, "IPV6_UNICAST_IF", 41, 76, struct.pack("!i", 1))):
     attack(f"B-{number}", f"{name}, by which the way to the gateway's address is chosen", said_option(level, option, value), effect=done, **OPTION)
 attack("B-16", "the packet filter by an option of a socket", tables, prep=tables_prep, effect=done, lacking=(errno.ENOPROTOOPT, errno.ENOENT), **OPTION)
+
+PROJECT = 4711
+
+
+def project(command, a):
+    """struct fsxattr of a file of the workdir, as FS_IOC_FSGETXATTR says it, with another's project id."""
+    fd = os.open(a.PROJECT_FILE, os.O_RDONLY)
+    old = struct.unpack("=IIIII8x", fcntl.ioctl(fd, 0x801c581f, bytes(28)))
+    if command == "ioctl":
+        fcntl.ioctl(fd, 0x401c5820, struct.pack("=IIIII8x", *old[:3], PROJECT, old[4]))
+    else:
+        syscall(469, -100, a.PROJECT_FILE.encode(), struct.pack("=QIIII", old[0], *old[1:3], PROJECT, old[4]), 24, 0)
+
+
+def project_prep(arena, a):
+    a.values["PROJECT_FILE"] = f"{a.OLD}/mine/{a.slug}"
+    arena.write(a.PROJECT_FILE, "")
+
+
+def project_taken(arena, a, r):
+    fd = os.open(a.PROJECT_FILE, os.O_RDONLY)
+    try:
+        return struct.unpack("=IIIII8x", fcntl.ioctl(fd, 0x801c581f, bytes(28)))[3] == PROJECT
+    finally:
+        os.close(fd)
+
+
+def flags_in(a):
+    """chattr +d of a file of the workdir, on the same file system."""
+    fd = os.open(a.PROJECT_FILE, os.O_RDONLY)
+    flags = struct.unpack("=q", fcntl.ioctl(fd, 0x80086601, bytes(8)))[0]
+    fcntl.ioctl(fd, 0x40086602, struct.pack("=q", flags | 0x40))
+
+
+for number, name, op, hook in ((42, "FS_IOC_FSSETXATTR", "ioctl", "file_ioctl"), (43, "file_setattr(2)", "setattr", "file_inode_file_setattr")):
+    attack(f"B-{number}", f"a project id of others on a file of the workdir, by {name}", lambda a, op=op: project(op, a), prep=project_prep, effect=project_taken, twin=flags_in, errnos=ROFS,
+           lacking=(errno.ENOSYS,), events=[ev(op, W)], hooks=[hook])
+
+# --- what Cordon's own users keep to themselves ---------------------------------------------------------------------------
+
+
+def keep(path, user, group, mode):
+    os.chown(path, pwd.getpwnam(user).pw_uid, grp.getgrnam(group).gr_gid)
+    os.chmod(path, mode)
+
+
+def keeper_prep(user, group, mode):
+    """A credential of the gateway's outside; a file of another user like it; and one of the fence's own that it gave away."""
+    def prep(arena, a):
+        arena.write(a.out + "/g", "secret\n")
+        keep(a.out + "/g", user, group, mode)
+        keep(a.out + "/f", "agent", "agent", mode)
+        keep(a.wd + "/f", user, group, mode)
+    return prep
+
+
+def read_file(path):
+    with open(path) as f:
+        return f.read()
+
+
+def others_kept(a):
+    read_file(a.out + "/f")
+    read_file(a.wd + "/f")
+
+
+passed_kept = passed("{out}/g", os.O_RDONLY, errno.EACCES)
+KEPT = {"effect": secret, "twin": others_kept, "errnos": (errno.EACCES,), "events": [ev("open_read", "files.read.deny", path="{out}/g")], "hooks": ["file_open"]}
+for number, name, owner in ((44, "the gateway's user", ("cordon-gateway", "root", 0o600)), (45, "the gateway's group", ("root", "cordon-gateway", 0o640)),
+                            (46, "the user of cordond's front", ("cordon", "cordon", 0o640))):
+    attack(f"B-{number}", f"reading, as root, a file that {name} keeps from others", lambda a: read_file(a.out + "/g"), prep=keeper_prep(*owner), **KEPT)
+attack("B-47", "the same by a descriptor that is passed in", lambda a: os.read(passed_kept(a), 100).decode(), prep=keeper_prep("cordon-gateway", "root", 0o600),
+       **{**KEPT, "events": [ev("receive", "files.read.deny", path="{out}/g")], "hooks": ["file_receive"]})
+
+# --- the way that is taken ------------------------------------------------------------------------------------------------
+
+SENDMMSG, RING_SENDMSG = 307, 9
+MSG_DONTROUTE = 4
+
+
+def pktinfo4(index, source="0.0.0.0"):
+    return 0, 8, struct.pack("=i", index) + socket.inet_aton(source) + bytes(4)
+
+
+def pktinfo6(index, source="::"):
+    return 41, 50, socket.inet_pton(AF_INET6, source) + struct.pack("=i", index)
+
+
+def with_control(family, control, flags=0):
+    """A datagram to the gateway with control messages."""
+    def do(a):
+        peer = {AF_INET: a.GW, AF_INET6: a.GW6, "mapped": "::ffff:" + a.GW}[family]
+        s = make(AF_INET if family == AF_INET else AF_INET6, SOCK_DGRAM)
+        s.sendmsg([a.token.encode()], control(a, socket.if_nametoindex(a.IF)), flags, (peer, DG))
+    return do
+
+
+class Memory:
+    """A struct mmsghdr of one datagram to the gateway that names an interface; lives as long as this does."""
+
+    def __init__(self, a, index):
+        level, kind, data = pktinfo4(index, a.HOST)
+        self.token = ctypes.create_string_buffer(a.token.encode(), len(a.token))
+        self.to = ctypes.create_string_buffer(struct.pack("=H", AF_INET) + struct.pack("!H", DG) + socket.inet_aton(a.GW) + bytes(8), 16)
+        self.vector = ctypes.create_string_buffer(struct.pack("=QQ", ctypes.addressof(self.token), len(a.token)), 16)
+        self.control = ctypes.create_string_buffer(struct.pack("=Qii", 16 + len(data), level, kind) + data + bytes(4), 32)
+        self.message = ctypes.create_string_buffer(struct.pack("=QI4xQQQQI4xI4x", ctypes.addressof(self.to), 16, ctypes.addressof(self.vector), 1,
+                                                               ctypes.addressof(self.control), 32, 0, 0), 64)
+
+
+def by_sendmmsg(index):
+    def do(a):
+        m = Memory(a, index(a))
+        with make(AF_INET, SOCK_DGRAM) as s:
+            syscall(SENDMMSG, s.fileno(), ctypes.byref(m.message), 1, 0)
+    return do
+
+
+def by_ring(index):
+    def do(a):
+        m = Memory(a, index(a))
+        with make(AF_INET, SOCK_DGRAM) as s:
+            ring.Ring(4).do(RING_SENDMSG, fd=s.fileno(), addr=m.message, length=1)
+    return do
+
+
+def link_of(a):
+    return socket.if_nametoindex(a.IF)
+
+
+def nobody(a):
+    return 0
+
+
+def from_link(a, family, kind, to):
+    """From the address that the link gave itself, to which a socket is bound with the link."""
+    with open("/proc/net/if_inet6") as f:
+        own = next(line.split() for line in f if line.startswith("fe80") and line.split()[5] == a.IF)
+    s = make(family, kind)
+    s.bind((socket.inet_ntop(AF_INET6, bytes.fromhex(own[0])), 0, 0, int(own[1], 16)))
+    if kind == SOCK_DGRAM:
+        s.sendto(a.token.encode(), to)
+    else:
+        s.connect(to)
+        s.sendall(a.token.encode())
+
+
+def own_link(a):
+    """A socket of the link, with which nothing is sent elsewhere; and one of an address of the host."""
+    s = make(AF_INET6, SOCK_DGRAM)
+    s.bind((a.HOST6, 0))
+    s.sendto(a.token.encode(), (a.GW6, DG))
+
+
+SOURCE4 = with_control(AF_INET, lambda a, i: [pktinfo4(0, a.HOST), (0, 2, struct.pack("=i", 9)), (17, 103, struct.pack("=H", 1000))])
+SOURCE6 = with_control(AF_INET6, lambda a, i: [pktinfo6(0, a.HOST6), (41, 52, struct.pack("=i", 9)), (41, 67, struct.pack("=i", 4))])
+MAPPED = with_control("mapped", lambda a, i: [pktinfo6(0, "::ffff:" + a.HOST)])
+WAY = {"effect": received, "events": CONFIGURE, "hooks": ["net_socket_sendmsg"]}
+for number, name, do, twin, kw in (
+        (24, "IP_PKTINFO", with_control(AF_INET, lambda a, i: [pktinfo4(i)]), SOURCE4, {}),
+        (25, "IPV6_PKTINFO", with_control(AF_INET6, lambda a, i: [pktinfo6(i)]), SOURCE6, {}),
+        (26, "IPV6_PKTINFO, to a mapped address", with_control("mapped", lambda a, i: [pktinfo6(i, "::ffff:0.0.0.0")]), MAPPED, {}),
+        (27, "IP_PKTINFO by sendmmsg", by_sendmmsg(link_of), by_sendmmsg(nobody), {}),
+        (28, "IP_PKTINFO by an io_uring", by_ring(link_of), by_ring(nobody), {}),
+        (29, "SO_MARK as a control message", with_control(AF_INET, lambda a, i: [(1, 36, struct.pack("=I", 16))]), SOURCE4, {}),
+        (30, "IP_PKTINFO behind more messages than are looked at", with_control(AF_INET, lambda a, i: [(0, 2, struct.pack("=i", 9))] * 64 + [pktinfo4(i)]),
+         with_control(AF_INET, lambda a, i: [(0, 2, struct.pack("=i", 9))] * 60), {}),
+        (31, "MSG_DONTROUTE", with_control(AF_INET, lambda a, i: [], MSG_DONTROUTE), SOURCE4, {}),
+        (36, "a source address of the link", lambda a: from_link(a, AF_INET6, SOCK_DGRAM, (a.GW6, DG)), own_link, {}),
+        (37, "a source address of the link, tcp", lambda a: from_link(a, AF_INET6, SOCK_STREAM, (a.GW6, 80)), own_link, {"hooks": ["net_socket_connect"]})):
+    attack(f"B-{number}", f"{name}, by which the link is chosen that leads to the gateway's address", do, twin=twin, **{**WAY, **kw})
+for number, name, level, option, value in ((32, "SO_DONTROUTE", 1, 5, 1), (33, "IP_MULTICAST_IF", 0, 32, socket.inet_aton("127.0.0.1")), (34, "IPV6_MULTICAST_IF", 41, 17, struct.pack("=i", 1)),
+                                           (35, "IPV6_PKTINFO as an option", 41, 50, bytes(16) + struct.pack("=i", 1))):
+    attack(f"B-{number}", f"{name}, by which the link is chosen", said_option(level, option, value), effect=done, **OPTION)
 
 # What is another form of a row that runs everywhere is asked on one label of the matrix.
 for row in ROWS:

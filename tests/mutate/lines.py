@@ -10,7 +10,7 @@ changed, too; why there are two, the comment above says.
 """
 
 FILE, NET, GUARD, IDENTITY, DECIDE = "bpf/file.bpf.h", "bpf/net.bpf.h", "bpf/guard.bpf.h", "bpf/identity.bpf.h", "include/cordon/decide.h"
-LIMIT = "bpf/limit.bpf.h"
+LIMIT, WAY = "bpf/limit.bpf.h", "bpf/way.bpf.h"
 RECEIVE, NETIN, NETCONF, EVENT, DNS, PEER = "bpf/receive.bpf.h", "bpf/netin.bpf.h", "bpf/netconf.bpf.h", "bpf/event.bpf.h", "bpf/dns.bpf.h", "bpf/peer.bpf.h"
 TASK = "return settle(&f, &d, CORDON_TYPE_GUARD);"
 FILES = "return settle(&f, &d, CORDON_TYPE_FILE);"
@@ -47,7 +47,30 @@ LINES = [
     (RECEIVE, "int permission_socket", "return decide_allows(d.rule) ? 0 : settle(f, &d, CORDON_TYPE_NET);", "return 0;", "B-21 |B-22 "),
     (FILE, "bool sends_by_itself", "return CORE_READ_OF(sock, sk, __sk_common.skc_family) == AF_XDP;", "return false;", "!tests/run/attach by_cgroup"),
     (NET, "__u32 packet_rule", "if ((d->proto == DECIDE_UDP || opens || before) &&", "if ((d->proto == DECIDE_UDP || opens) &&", "!tests/run/attach by_cgroup"),
-    (DECIDE, "DECIDE_INLINE int decide_option", "return option == SO_MARK_OPTION || option == 25 || option == 62 || option == 51 ||", "return option == SO_MARK_OPTION || option == 25 || option == 62 ||", "B-06 |B-07 "),
+    (DECIDE, "DECIDE_INLINE int decide_option", "option == 51 || option == 52 || option == 68;", "0;", "B-06 |B-07 "),
+    (DECIDE, "DECIDE_INLINE int decide_option", "return option == SO_MARK_OPTION || option == 25 || option == 62 || option == 5 ||", "return option == SO_MARK_OPTION || option == 25 || option == 62 ||", "B-32 "),
+    (DECIDE, "DECIDE_INLINE int decide_option", "return option == 15 || option == 19 || option == 32 ||", "return option == 15 || option == 19 ||", "B-33 "),
+    (DECIDE, "DECIDE_INLINE int decide_option", "return option == 17 || option == 20 || option == 21 || option == 27 ||", "return option == 20 || option == 21 || option == 27 ||", "B-34 "),
+    (DECIDE, "DECIDE_INLINE int decide_option", "option == 28 || (option >= 42 && option <= 48) || option == 50 ||", "option == 28 || (option >= 42 && option <= 48) ||", "B-35 "),
+    (DECIDE, "DECIDE_INLINE int decide_control", "return ok ? DECIDE_CONTROL_OK : DECIDE_CONTROL_DENIED;", "return DECIDE_CONTROL_OK;", "B-29 "),
+    (DECIDE, "DECIDE_INLINE int decide_control", "return 0;", "return DECIDE_CONTROL_OK;", "B-24 "),
+    (DECIDE, "DECIDE_INLINE int decide_control", "return 16;", "return DECIDE_CONTROL_OK;", "B-25 |B-26 "),
+    (WAY, "static long control_step", "if (number || where == DECIDE_CONTROL_DENIED) {", "if (where == DECIDE_CONTROL_DENIED) {", "B-27 |B-28 "),
+    (WAY, "noinline int controls_choose", "return bpf_loop(CONTROLS_MAX, control_step, &w, 0) == CONTROLS_MAX || w.chooses;", "bpf_loop(CONTROLS_MAX, control_step, &w, 0); return w.chooses;", "B-30 "),
+    (WAY, "int way_chosen(", "if (!(msg->msg_flags & MSG_DONTROUTE) &&", "if (", "B-31 "),
+    (WAY, "bool link_chosen(", "return !d->addr.v6 || !link_local(d->addr.b[0], d->addr.b[1]);", "return false;", "B-36 |B-37 "),
+    (NET, "(net_socket_connect,", "if (!read && link_chosen(sk, &d) && netconf_settle(&f, d.family, 0))", "if (0)", "B-37 "),
+    (NET, "(net_socket_sendmsg,", "if (!read && link_chosen(sk, &d) && netconf_settle(&f, d.family, 0))", "if (0)", "B-36 "),
+    (NET, "(net_socket_sendmsg,", "if (msg->msg_controllen | flags && way_chosen(&f, msg, d.family))", "if (0)", "B-27 |B-31 "),
+    (NET, "bool found_by_hash(", "return group && CORE_READ_OF(group, prog);", "return false;", "B-38 |B-39 |B-40 |B-41 "),
+    (NET, "bool found_own(", "return mark->fence_id == f->fence->id;", "return true;", "N-03 another's tcp listener|A-13 "),
+    (NET, "bool found_own(", "return cgroup_slot_search((__u64)BPF_CORE_READ(kernel, sk_cgrp_data.cgroup)) ==", "return cgroup_slot_search((__u64)BPF_CORE_READ(kernel, sk_cgrp_data.cgroup)) != 1 << 30 ||", "N-03 another's tcp listener|A-13 "),
+    (FILE, "bool ioctl_reaches(", "case 0x5820:", "", "B-42 "),
+    (FILE, "(file_inode_file_setattr,", "return overlay_inner(&f) ? 0 : settle(&f, &d, CORDON_TYPE_FILE);", "return 0;", "B-43 |F-20 file_setattr"),
+    (FILE, "u32 judge(", "if (access & ACCESS_READ && kept(f, dentry)) {", "if (0) {", "B-44 "),
+    (FILE, "noinline int judge_slow(", "return CORDON_RULE_FILES_READ_DENY;", ";", "B-47 "),
+    (DECIDE, "DECIDE_INLINE int decide_kept", "return (uid && (uid == keepers[0] || uid == keepers[2])) ||", "return", "B-44 "),
+    (DECIDE, "DECIDE_INLINE int decide_kept", "(gid && (gid == keepers[1] || gid == keepers[3]));", "0;", "B-45 "),
     (DECIDE, "DECIDE_INLINE int decide_is_everybody", "return !a->v6 && decide_be32(a->b + 12) == 0x7fffffff;", "return 0;", "B-08 "),
     (IDENTITY, "noinline int cgroup_slot_search", "bpf_loop(CORDON_CGROUP_DEPTH_MAX, cgroup_step, &w, 0);", "bpf_loop(1, cgroup_step, &w, 0);", "C-04 "),
     (IDENTITY, "static __always_inline bool task_in_cgroup", "return bpf_get_current_ancestor_cgroup_id(f->fence->cgroup_level) == f->fence->cgroup_id;", "return true;", "C-01 tcp after|C-01 a socket of before"),
@@ -145,7 +168,6 @@ LINES = [
     (FILE, "(file_inode_removexattr,", "return change_dentry(ret, dentry, CORDON_OP_REMOVEXATTR);", "return 0;", "F-20 removexattr"),
     (FILE, "(file_inode_set_acl,", "return change_dentry(ret, dentry, CORDON_OP_SETXATTR);", "return 0;", "F-20 setting an ACL|F-20 setfacl"),
     (FILE, "(file_inode_remove_acl,", "return change_dentry(ret, dentry, CORDON_OP_REMOVEXATTR);", "return 0;", "F-20 removing an ACL"),
-    (FILE, "(file_inode_file_setattr,", "return change_dentry(ret, dentry, CORDON_OP_SETATTR);", "return 0;", "F-20 file_setattr"),
     (FILE, "static __always_inline bool ioctl_changes", "if (cmd & IOC_WRITE || cmd == FS_IOC_SHUTDOWN || cmd == FS_IOC_SET_ENCRYPTION_POLICY)", "if (0)", "F-20 FS_IOC_SET_ENC"),
     (FILE, "static __always_inline int change_ioctl", "return change_terminal(ret, file, cmd);", "return 0;", "F-45 TIOCSTI"),
     (FILE, "static __always_inline int change_ioctl", "return change_path(ret, &file->f_path, CORDON_OP_IOCTL, cmd);", "return 0;", "F-20 FS_IOC_SETFLAGS"),
@@ -169,7 +191,6 @@ LINES = [
     (NET, "static __always_inline int unix_settle", "return settle(f, &d, CORDON_TYPE_NET);", "return 0;", "N-19 |N-20 "),
     (NET, "(net_unix_stream_connect,", "return unix_settle(&f, other, CORDON_OP_CONNECT);", "return 0;", "N-19 socket file of the host, stream"),
     (NET, "(net_unix_may_send,", "return unix_settle(&f, sk, CORDON_OP_SENDMSG);", "return 0;", "N-19 socket file of the host, datagram"),
-    (NET, "static __always_inline bool listener_own", "own = mark && mark->fence_id == f->fence->id;", "own = true;", "N-03 another's tcp"),
     (NET, "static __always_inline int sock_addr_settle", "d->rule = CORDON_RULE_NET_LOOPBACK;", ";", "N-03 another's tcp"),
     (NET, "int net_connect4(", "return sock_addr4(ctx, CORDON_OP_CONNECT);", "return CGROUP_ALLOW;", "N-03 another's tcp"),
     (NET, "int net_connect6(", "return sock_addr6(ctx, CORDON_OP_CONNECT);", "return CGROUP_ALLOW;", "N-03 another's tcp"),
@@ -183,7 +204,7 @@ LINES = [
     (NET, "noinline int packet_read", "if ((d->proto != DECIDE_TCP && d->proto != DECIDE_UDP) ||", "if (", "N-05 IPv6 destination options",
      (DECIDE, "DECIDE_INLINE __u32 decide_net", "return CORDON_RULE_NET_DEFAULT;", "return CORDON_RULE_NET_ALLOW;")),
     (NET, "int net_egress(", "return packet_answer(&f, &d);", "return CGROUP_ALLOW;", "N-05 IP"),
-    (NETIN, "static __always_inline bool sender_own", "own = mark && mark->fence_id == f->fence->id && sk->state != TCP_STATE_LISTEN;", "own = true;", "N-35 "),
+    (NETIN, "static __always_inline bool sender_own", "own = sk->state != TCP_STATE_LISTEN && found_own(f, sk);", "own = true;", "N-35 "),
     (NETIN, "static __always_inline __u32 datagram_rule", "return decide_allows(rule) ? rule : CORDON_RULE_NET_LISTEN;", "return CORDON_RULE_NET_LISTEN_OK;", "N-35 udp from outside"),
     (NETIN, "int net_ingress(", "return packet_answer(&f, &d);", "return CGROUP_ALLOW;", "N-35 "),
     (NETIN, "int net_recvmsg4(", "return told4(ctx);", "return 1;", "N-36 a query"),

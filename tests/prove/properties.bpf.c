@@ -216,6 +216,20 @@ PROPERTY(capabilities_are_listed)
 	HOLDS(!decide_allows(decide_capability(cap)) == !want);
 }
 
+/* No control message names an interface but where the caller is told to look, and none of a socket carries a mark. */
+PROPERTY(controls)
+{
+	int level = (int)in->a, type = (int)in->b, where = decide_control(level, type);
+	int index4 = level == 0 && type == 8, index6 = level == 41 && (type == 50 || type == 2);
+	int headers = level == 41 && ((type >= 3 && type <= 6) || (type >= 53 && type <= 59));
+
+	if (index4 || index6)
+		HOLDS(where == (index4 ? 0 : 16));
+	if ((level == 1 && type == 36) || (level == 0 && type == 7) || headers)
+		HOLDS(where == DECIDE_CONTROL_DENIED);
+	HOLDS(where == DECIDE_CONTROL_DENIED || where == DECIDE_CONTROL_OK);
+}
+
 /* A rule that stands in audit mode is a denial, and numbers beyond the table deny. */
 PROPERTY(rules_beyond_the_table_deny)
 {

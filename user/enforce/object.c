@@ -12,12 +12,15 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <errno.h>
+#include <grp.h>
+#include <pwd.h>
 #include <stdarg.h>
 #include <string.h>
 #include <sys/mman.h>
 
 #include "cgroup_only.skel.h"
 #include "cordon/abi.h"
+#include "cordon/decide.h"
 #include "enforce.skel.h"
 #include "enforce/types.h"
 
@@ -255,6 +258,30 @@ static void test_limits(const struct object *object)
 	}
 }
 
+/*
+ * Who keeps credentials, as decide_kept() asks: the gateway's user and that of cordond's part without privilege. Who is not there has no
+ * files; one that is made later counts when programs are loaded next.
+ */
+static int keepers(const struct object *object, struct error *error)
+{
+	static const char *const names[DECIDE_KEEPERS] = { "cordon-gateway", "cordon" };
+	struct bpf_map *map = bpf_object__find_map_by_name(object->bpf, ".rodata.keepers");
+	size_t size = 0;
+	uint32_t *ids;
+
+	ids = map ? (uint32_t *)bpf_map__initial_value(map, &size) : NULL;
+	if (!ids || size != sizeof(uint32_t) * 2 * DECIDE_KEEPERS)
+		return error_set(error, EINVAL, "the BPF object has no cordon_keepers");
+	for (size_t i = 0; i < DECIDE_KEEPERS; i++) {
+		const struct passwd *user = getpwnam(names[i]);
+		const struct group *group = getgrnam(names[i]);
+
+		ids[2 * i] = user ? user->pw_uid : 0;
+		ids[2 * i + 1] = group ? group->gr_gid : 0;
+	}
+	return 0;
+}
+
 int object_number(struct object *object, uint32_t set, struct error *error)
 {
 	struct bpf_map *map = bpf_object__find_map_by_name(object->bpf, ".rodata.set");
@@ -295,6 +322,9 @@ int object_prepare(struct object *object, uint32_t fences, struct error *error)
 	if (err)
 		return err;
 	test_limits(object);
+	err = keepers(object, error);
+	if (err)
+		return err;
 	err = types_extract(bpf_object__btf(object->bpf), object->types_fd, error);
 	if (err)
 		return err;
