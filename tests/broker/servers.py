@@ -6,6 +6,8 @@ import hashlib
 import hmac
 import http.server
 import json
+import ssl
+import subprocess
 import threading
 import urllib.parse
 
@@ -13,8 +15,8 @@ import urllib.parse
 class Server:
     """A server of HTTP/1.1 on loopback; get what it was asked in `seen`: (method, target, headers, body)."""
 
-    def __init__(self, answer):
-        self.seen, self.lock, self.tls = [], threading.Lock(), None
+    def __init__(self, answer, certificate=None):
+        self.seen, self.ports, self.lock = [], [], threading.Lock()
         outer = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
@@ -24,6 +26,7 @@ class Server:
                 body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
                 with outer.lock:
                     outer.seen.append((self.command, self.path, self.headers, body))
+                    outer.ports.append(self.client_address[1])
                 answer(self, body)
 
             do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = do_HEAD = any
@@ -55,6 +58,11 @@ class Server:
         self.server = Quiet(("127.0.0.1", 0), Handler)
         self.port = self.server.server_address[1]
         self.url = f"http://127.0.0.1:{self.port}"
+        if certificate:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(*certificate)
+            self.server.socket = context.wrap_socket(self.server.socket, server_side=True)
+            self.url = f"https://127.0.0.1:{self.port}"
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
 
     def count(self):
@@ -64,6 +72,15 @@ class Server:
     def close(self):
         self.server.shutdown()
         self.server.server_close()
+
+
+def certificate(directory, name, host="IP:127.0.0.1"):
+    """A certificate that signs itself, and its key: paths."""
+    paths = f"{directory}/{name}.crt", f"{directory}/{name}.key"
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2",
+                    "-subj", f"/CN={name}", "-addext", f"subjectAltName={host}", "-out", paths[0], "-keyout", paths[1]],
+                   check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    return paths
 
 
 def forms(secret):
@@ -82,8 +99,8 @@ def forms(secret):
 class Upstream(Server):
     """Behaves as the path says."""
 
-    def __init__(self, secret=""):
-        super().__init__(self.behave)
+    def __init__(self, secret="", certificate=None):
+        super().__init__(self.behave, certificate)
         self.secret = secret
         self.go = threading.Event()  # what streams wait for
         self.gone = threading.Event()  # a stream found its client gone
@@ -161,6 +178,11 @@ class Upstream(Server):
 
     def do_gzip(self, handler, _, __):
         handler.reply(200, b"\x1f\x8b...", [("Content-Encoding", "gzip")])
+
+    def do_silently(self, handler, _, __):
+        """Closes the connection behind an answer that does not say so."""
+        handler.reply(200, b"whole")
+        handler.close_connection = True
 
     def do_close(self, handler, _, __):
         handler.close_connection = True

@@ -166,24 +166,56 @@ static ssize_t match(const struct scrub_form *form, const char *p, size_t n)
 	return (ssize_t)at;
 }
 
-/* Marks what is to be hidden, and returns the first place where a form may begin of which the end is not here. */
-static size_t mark(struct scrub *scrub, size_t size)
+/*
+ * The first place in p[0..size) where a form may begin of which the end is not here. mask: what is to be hidden is marked there;
+ * NULL: where something is, *ret_found is set and nothing else counts.
+ */
+static size_t mark(const struct scrub *scrub, const char *p, size_t size, char *mask,
+		   bool *ret_found)
 {
 	size_t hold = size;
 
 	for (size_t i = 0; i < size; i++) {
-		if (!scrub->first[(unsigned char)scrub->held[i]])
+		if (!scrub->first[(unsigned char)p[i]])
 			continue;
 		for (size_t k = 0; k < scrub->n_forms; k++) {
-			ssize_t n = match(&scrub->forms[k], scrub->held + i, size - i);
+			ssize_t n = match(&scrub->forms[k], p + i, size - i);
 
+			if (n > 0 && !mask) {
+				*ret_found = true;
+				return 0;
+			}
 			if (n > 0)
-				memset(scrub->mask + i, 1, (size_t)n);
+				memset(mask + i, 1, (size_t)n);
 			else if (n < 0 && hold > i)
 				hold = i;
 		}
 	}
 	return hold;
+}
+
+/* The usual case: nothing is held back, and nothing is to be hidden. Then nothing is copied but what is held back from now on. */
+static bool feed_clean(struct scrub *scrub, const char *p, size_t n, bool last, const char **ret_p,
+		       size_t *ret_n)
+{
+	bool found = false;
+	size_t go;
+
+	if (scrub->n_held)
+		return false;
+	go = mark(scrub, p, n, NULL, &found);
+	if (found)
+		return false;
+	if (last)
+		go = n;
+	if (n > go) {
+		memcpy(scrub->held, p + go, n - go);
+		memset(scrub->mask, 0, n - go);
+	}
+	scrub->n_held = n - go;
+	*ret_p = p;
+	*ret_n = go;
+	return true;
 }
 
 int scrub_feed(struct scrub *scrub, const char *p, size_t n, bool last, const char **ret_p,
@@ -194,10 +226,12 @@ int scrub_feed(struct scrub *scrub, const char *p, size_t n, bool last, const ch
 
 	if (r < 0)
 		return r;
+	if (feed_clean(scrub, p ? p : "", n, last, ret_p, ret_n))
+		return 0;
 	if (n)
 		memcpy(scrub->held + scrub->n_held, p, n);
 	memset(scrub->mask + scrub->n_held, 0, n);
-	go = mark(scrub, size);
+	go = mark(scrub, scrub->held, size, scrub->mask, NULL);
 	if (last)
 		go = size;
 	for (size_t i = 0; i < go; i++)

@@ -32,7 +32,7 @@ struct scrub {
 int scrub_add(struct scrub *scrub, const char *secret, size_t size);
 
 /*
- * Takes p[0..n) and gives what can go on, valid until the next call; last: nothing follows, and nothing is held back. 0 or
+ * Takes p[0..n) and gives what can go on, valid until the next call, and no longer than p; last: nothing follows, and nothing is held back. 0 or
  * -ENOMEM.
  */
 int scrub_feed(struct scrub *scrub, const char *p, size_t n, bool last, const char **ret_p,

@@ -3,6 +3,7 @@
 #include "broker/send.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <string.h>
 #include <strings.h>
 
@@ -25,6 +26,11 @@ struct transfer {
 static bool is_method(const struct send_request *request, const char *method)
 {
 	return !strcmp(request->method, method);
+}
+
+static bool only_reads(const struct send_request *request)
+{
+	return is_method(request, "GET") || is_method(request, "HEAD");
 }
 
 static bool sends_body(const struct send_request *request)
@@ -219,6 +225,38 @@ static char *url_make(CURL *curl, const struct send_request *request)
 	return url;
 }
 
+/* --- the connection --------------------------------------------------------------------------- */
+
+/*
+ * A thread has one handle, which keeps a few connections. What only reads may use one anew: libcurl repeats it when the upstream
+ * has closed that meanwhile. All else has a connection of its own, so that nothing is sent twice.
+ */
+static pthread_key_t handle_key;
+static pthread_once_t handle_once = PTHREAD_ONCE_INIT;
+
+static void handle_free(void *curl)
+{
+	curl_easy_cleanup(curl);
+}
+
+static void handle_init(void)
+{
+	pthread_key_create(&handle_key, handle_free);
+}
+
+static CURL *handle_take(void)
+{
+	CURL *curl;
+
+	pthread_once(&handle_once, handle_init);
+	curl = pthread_getspecific(handle_key);
+	if (!curl) {
+		curl = curl_easy_init();
+		pthread_setspecific(handle_key, curl);
+	}
+	return curl;
+}
+
 /* --- the transfer ----------------------------------------------------------------------------- */
 
 static struct curl_slist *headers_make(struct transfer *transfer, bool *ok)
@@ -248,6 +286,12 @@ static bool prepare(struct transfer *transfer, const char *url, struct curl_slis
 	CURL *curl = transfer->curl;
 	bool ok = fetch_prepare(curl, url, upstream->ca);
 
+	if (only_reads(request)) {
+		SET(FRESH_CONNECT, 0L);
+		SET(FORBID_REUSE, 0L);
+		SET(MAXCONNECTS, 4L);
+	}
+	SET(BUFFERSIZE, 128L * 1024);
 	/* The path goes as it was judged. */
 	SET(PATH_AS_IS, 1L);
 	SET(HTTPHEADER, headers);
@@ -286,10 +330,7 @@ static void judge(struct transfer *transfer, CURLcode code)
 		return;
 	}
 	curl_easy_getinfo(transfer->curl, CURLINFO_REQUEST_SIZE, &sent);
-	result->end = sent == 0 || is_method(transfer->request, "GET") ||
-				      is_method(transfer->request, "HEAD")
-			      ? SEND_FAILED
-			      : SEND_AMBIGUOUS;
+	result->end = sent == 0 || only_reads(transfer->request) ? SEND_FAILED : SEND_AMBIGUOUS;
 }
 
 void send_run(const struct send_request *request, struct send_sink *sink,
@@ -302,7 +343,7 @@ void send_run(const struct send_request *request, struct send_sink *sink,
 
 	*ret_result = (struct send_result){ .end = SEND_FAILED };
 	transfer.answer.length = -1;
-	transfer.curl = curl_easy_init();
+	transfer.curl = handle_take();
 	if (!transfer.curl)
 		return;
 	url = url_make(transfer.curl, request);
@@ -313,7 +354,8 @@ void send_run(const struct send_request *request, struct send_sink *sink,
 		explicit_bzero(url, strlen(url));
 	free(url);
 	fetch_free_headers(headers);
-	curl_easy_cleanup(transfer.curl);
+	/* Options, the credential among them, are forgotten; connections are kept. */
+	curl_easy_reset(transfer.curl);
 	filter_release(&transfer.answer);
 	scrub_release(&transfer.scrub);
 }
