@@ -460,6 +460,7 @@ bench: deps ## instruction counts against peers, in VMs; writes build/bench.json
 	$(Q)tests/bench/ledger
 	$(Q)$(MAKE) --no-print-directory $(O)/tests/cordon-gateway-test $(O)/tests/load
 	$(Q)tests/bench/gateway
+	$(Q)tests/bench/proxy
 
 .PHONY: demo
 demo: ## the main job: an agent with and without a fence

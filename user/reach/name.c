@@ -172,8 +172,8 @@ size_t reach_rule_write(const struct reach_rule *rule, char ret_text[REACH_RULE_
 	size_t n = 0;
 
 	if (rule->below) {
-		memcpy(ret_text, "*.", 2);
-		n = 2;
+		ret_text[n++] = '*';
+		ret_text[n++] = '.';
 	}
 	n = (size_t)(stpcpy(ret_text + n, rule->name.s) - ret_text);
 	if (rule->usual)
