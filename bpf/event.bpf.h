@@ -8,7 +8,8 @@
  * CPU's scratch space and hand its address to a helper which does nothing with it; the reporters are attached to that
  * helper. Whoever else calls it cannot have the address, which is that of a map of ours. The kernel leaves out a
  * program that it finds running on this CPU already, so there are as many reporters as requests at a time; one that
- * nobody took is counted as lost. Where only cgroup programs can be had (CORDON_CGROUP_ONLY), each reports by itself.
+ * nobody took is counted as lost. Whether a request is within the fence's budget (fold.bpf.h) the reporter decides,
+ * too. Where only cgroup programs can be had (CORDON_CGROUP_ONLY), each reports by itself.
  */
 #ifndef CORDON_EVENT_BPF_H
 #define CORDON_EVENT_BPF_H
@@ -18,9 +19,8 @@
 enum {
 	NAMES_SIZE = 16384, /* a power of two, for masking; holds CORDON_EVENT_NAMES_MAX */
 	NAME_MAX_BYTES = 256,
-	SCRATCH_DEPTH = 3,	    /* requests at a time on one CPU; as many as reporters */
-	DEPTH_NONE = SCRATCH_DEPTH, /* instead of that of a request: none is wanted */
-	WAKE_BYTES = 16384,	    /* waiting for less than this wakes nobody: readers poll */
+	SCRATCH_DEPTH = 3,  /* requests at a time on one CPU; as many as reporters */
+	WAKE_BYTES = 16384, /* waiting for less than this wakes nobody: readers poll */
 	PATH_STEPS_MAX = 2048,
 	PF_IO_WORKER = 0x10,
 	REPORT_FLAGS = 0xc0d000, /* nothing that the helper understands */
@@ -68,19 +68,37 @@ static __always_inline struct address_words addr_words(const struct cordon_addr 
 	return words;
 }
 
-/* What is to be reported. */
-struct report {
-	struct detail detail;
-	__u32 slot;
-	__u32 busy; /* somebody on this CPU uses this scratch space */
-	__u8 verdict;
-	__u8 type;
-	__u8 taken; /* the record has its number; what becomes of it the reporter counts */
-	__u8 pad;
-	__u32 told; /* by settle_fold() */
+/* What all that settle() calls are told, in one number: the tag in 16 bits, and from these bits on: */
+enum {
+	WHAT_OP = 16,
+	WHAT_RULE = 24,
+	WHAT_TYPE = 32,
+	WHAT_NO_TASK = 40,
+	WHAT_SILENT = 41,
+	WHAT_V6 = 42,
+	WHAT_MAPPED = 43,
+	WHAT_ABOUT = 44, /* two bits */
+	WHAT_ERR = 48,
 };
 
-/* The requests of one CPU, and for each the space in which its record is put together. */
+/* What it is about, and so what the words of a report mean. */
+enum {
+	ABOUT_OBJECT, /* flags and the target's process id; dentry, vfsmount, second dentry, as addresses */
+	ABOUT_ADDRESS, /* of the other side; ports of both, protocol and family; flags */
+	ABOUT_PACKET,  /* the same but the flags, and the address of this side */
+	ABOUT_PEER,    /* the address of a unix_sock; family */
+};
+
+/* What is to be reported, as numbers; the reporter makes a detail of them. */
+struct report {
+	__u64 what;
+	__u64 words[5];
+	__u32 busy; /* somebody on this CPU uses this request */
+	__u8 taken; /* it is reported or counted; what becomes of it the reporter says */
+	__u8 pad[3];
+};
+
+/* The requests of one CPU. */
 struct reports {
 	struct report at[SCRATCH_DEPTH];
 };
@@ -106,8 +124,11 @@ struct path_walk {
 struct scratch {
 	struct cordon_event event;
 	char names[NAMES_SIZE + NAME_MAX_BYTES];
-	struct report report; /* a copy, for the parts below */
+	struct detail detail; /* of the request, for the parts below */
 	struct path_walk walk;
+	__u64 what; /* of the request */
+	__u32 told; /* by event_budget() */
+	__u32 pad;
 };
 
 struct {
@@ -248,7 +269,7 @@ noinline int event_object(__u32 depth)
 
 	if (!s)
 		return 0;
-	d = &s->report.detail;
+	d = &s->detail;
 	inode = CORE_READ_OF(d->dentry, d_inode);
 	if (!inode)
 		inode = CORE_READ_OF(d->dentry, d_parent, d_inode);
@@ -276,7 +297,7 @@ noinline int event_unix(__u32 depth, __u32 off)
 
 	if (!s)
 		return 0;
-	addr = CORE_READ_OF(s->report.detail.peer, addr);
+	addr = CORE_READ_OF(s->detail.peer, addr);
 	take = BPF_CORE_READ(addr, len) - 2; /* without sun_family */
 	if (!addr || !take || take > 108)
 		return 0;
@@ -300,7 +321,7 @@ noinline int event_names(__u32 depth)
 	if (!s)
 		return 0;
 	e = &s->event;
-	d = &s->report.detail;
+	d = &s->detail;
 	if (d->dentry) {
 		const struct vfsmount *mnt = d->mnt ?: mount_guess(d->dentry);
 
@@ -342,10 +363,24 @@ static __always_inline void event_net(struct cordon_event *e, const struct detai
 	}
 }
 
-/* The folded ones of its kind that a record stands for besides its own; 0: none, it is within the budget. */
-static __always_inline struct cordon_fold *event_fold(const struct report *r)
+static __always_inline __u8 settle_verdict(const struct cordon_policy *policy, __u8 rule)
 {
-	return r->told >= TOLD_FOR ? fold_at(r->slot, r->told - TOLD_FOR) : NULL;
+	if (decide_allows(rule))
+		return CORDON_VERDICT_ALLOW;
+	if (policy && policy->mode == CORDON_MODE_AUDIT && !decide_always(rule))
+		return CORDON_VERDICT_WOULD_DENY;
+	return CORDON_VERDICT_DENY;
+}
+
+static __always_inline __u32 what_slot(__u64 what)
+{
+	return (__u16)what >> 1;
+}
+
+/* The folded ones of its kind that a record stands for besides its own; NULL: none, it is within the budget. */
+static __always_inline struct cordon_fold *event_fold(const struct scratch *s)
+{
+	return s->told >= TOLD_FOR ? fold_at(what_slot(s->what), s->told - TOLD_FOR) : NULL;
 }
 
 static __always_inline void event_deliver(struct fctx *f, struct scratch *s, __u32 names)
@@ -354,7 +389,7 @@ static __always_inline void event_deliver(struct fctx *f, struct scratch *s, __u
 	__u64 flags = BPF_RB_NO_WAKEUP, waiting;
 	__u32 size = sizeof(struct cordon_event) + names;
 
-	if (!ring || size > __builtin_offsetof(struct scratch, report)) {
+	if (!ring || size > __builtin_offsetof(struct scratch, detail)) {
 		__sync_fetch_and_add(&f->state->lost, 1);
 		return;
 	}
@@ -366,7 +401,7 @@ static __always_inline void event_deliver(struct fctx *f, struct scratch *s, __u
 	if (waiting / WAKE_BYTES != (waiting + size) / WAKE_BYTES)
 		flags = BPF_RB_FORCE_WAKEUP;
 	if (bpf_ringbuf_output(ring, s, size, flags)) {
-		struct cordon_fold *fold = event_fold(&s->report);
+		struct cordon_fold *fold = event_fold(s);
 
 		if (fold)
 			fold_give_back(fold, s->event.count - 1);
@@ -378,8 +413,8 @@ static __always_inline void event_deliver(struct fctx *f, struct scratch *s, __u
 /* Numbers, fills and delivers one record. */
 static __always_inline void event_fill(struct fctx *f, __u32 depth, struct scratch *s)
 {
-	const struct detail *d = &s->report.detail;
-	struct cordon_fold *fold = event_fold(&s->report);
+	const struct detail *d = &s->detail;
+	struct cordon_fold *fold = event_fold(s);
 	struct cordon_event *e = &s->event;
 
 	__builtin_memset(e, 0, sizeof(*e));
@@ -390,11 +425,11 @@ static __always_inline void event_fill(struct fctx *f, __u32 depth, struct scrat
 	e->generation = f->policy->generation;
 	e->mode = f->policy->mode;
 	e->count = 1 + (fold ? fold_take(fold) : 0);
-	e->type = s->report.type;
+	e->type = s->what >> WHAT_TYPE;
 	e->op = d->op;
-	e->verdict = s->report.verdict;
+	e->verdict = settle_verdict(f->policy, d->rule);
 	e->rule = d->rule;
-	e->err = s->report.verdict == CORDON_VERDICT_DENY ? d->err : 0;
+	e->err = e->verdict == CORDON_VERDICT_DENY ? d->err : 0;
 	e->op_flags = d->flags;
 	e->target_pid = d->target_pid;
 	if (d->family)
@@ -408,7 +443,42 @@ static __always_inline void event_fill(struct fctx *f, __u32 depth, struct scrat
 	event_deliver(f, s, event_names(depth));
 }
 
-/* Puts together and delivers what the scratch space of this depth is asked to report. */
+/* What is decided beyond the budget: counted with its kind, or if it is time told for all of them. */
+static __always_inline int event_fold_kind(struct cordon_state *state, __u32 slot, __u64 kind)
+{
+	struct cordon_folds *folds = bpf_map_lookup_elem(&cordon_folds, &slot);
+	__u32 at = folds ? fold_find(folds, kind) : CORDON_FOLD_KINDS;
+	__u64 now = bpf_ktime_get_ns(), next_ns;
+	struct cordon_fold *fold;
+
+	if (at >= CORDON_FOLD_KINDS || !folds)
+		return UNTOLD;
+	fold = &folds->at[at];
+	next_ns = *(volatile __u64 *)&fold->next_ns;
+	if (now >= next_ns &&
+	    __sync_val_compare_and_swap(&fold->next_ns, next_ns, now + FOLD_EVERY_NS) == next_ns)
+		return TOLD_FOR + at;
+	__sync_fetch_and_add(&fold->pending, 1);
+	__sync_fetch_and_add(&state->folded, 1);
+	return FOLDED;
+}
+
+/* Is it within the fence's budget of events, and if not, what is to be done? */
+noinline int event_budget(__u64 what)
+{
+	__u32 tag = (__u16)what, slot = what_slot(what);
+	const struct cordon_policy *policy = bpf_map_lookup_elem(&cordon_policies, &tag);
+	struct cordon_state *state = slot_state(slot);
+
+	if (!policy || !state || budget_take(state, policy->event_ns))
+		return TOLD;
+	return event_fold_kind(state, slot,
+			       1ULL << 63 | (what >> WHAT_OP & 0xffffff) |
+				       (what >> WHAT_ERR & 0xff) << 24 |
+				       (__u64)settle_verdict(policy, what >> WHAT_RULE) << 32);
+}
+
+/* Puts together and delivers what the scratch space of this depth is asked to report; 0: it is counted nowhere. */
 noinline int event_report(__u32 depth)
 {
 	struct scratch *s = bpf_map_lookup_elem(&cordon_scratch, &depth);
@@ -418,13 +488,54 @@ noinline int event_report(__u32 depth)
 
 	if (!s)
 		return 0;
-	slot = s->report.slot;
+	s->told = event_budget(s->what);
+	if (s->told == FOLDED || s->told == UNTOLD)
+		return s->told == FOLDED;
+	slot = what_slot(s->what);
 	fence = bpf_map_lookup_elem(&cordon_fences, &slot);
 	f.state = slot_state(slot);
 	if (!fence || !f.state || !fence_load(&f, slot, fence->id))
 		return 0;
 	event_fill(&f, depth, s);
 	return 1;
+}
+
+static __always_inline void report_ports(struct detail *d, __u64 what, const __u64 *words)
+{
+	addr_from_words(&d->addr, words[0], words[1], what >> WHAT_V6 & 1);
+	d->addr.mapped = what >> WHAT_MAPPED & 1;
+	d->dport = words[2];
+	d->lport = words[2] >> 16;
+	d->proto = words[2] >> 32;
+	d->family = words[2] >> 48;
+}
+
+static __always_inline void report_detail(struct detail *d, const struct report *r)
+{
+	__u32 about = r->what >> WHAT_ABOUT & 3;
+	const __u64 *words = r->words;
+
+	__builtin_memset(d, 0, sizeof(*d));
+	d->op = r->what >> WHAT_OP;
+	d->rule = r->what >> WHAT_RULE;
+	d->no_task = r->what >> WHAT_NO_TASK & 1;
+	d->err = r->what >> WHAT_ERR;
+	if (about == ABOUT_OBJECT) {
+		d->flags = words[0];
+		d->target_pid = words[0] >> 32;
+		d->dentry = (void *)words[1];
+		d->mnt = (void *)words[2];
+		d->dentry2 = (void *)words[3];
+	} else if (about == ABOUT_PEER) {
+		d->peer = (void *)words[0];
+		d->family = words[1];
+	} else {
+		report_ports(d, r->what, words);
+		if (about == ABOUT_PACKET)
+			addr_from_words(&d->own, words[3], words[4], r->what >> WHAT_V6 & 1);
+		else
+			d->flags = words[3];
+	}
 }
 
 /* Takes a request, unless another reporter has. */
@@ -434,7 +545,8 @@ static __always_inline void report_take(struct report *r, __u32 depth)
 
 	if (!s || r->taken)
 		return;
-	s->report = *r;
+	s->what = r->what;
+	report_detail(&s->detail, r);
 	r->taken = event_report(depth);
 }
 
@@ -492,112 +604,27 @@ static __always_inline struct report *report_claim(__u32 *ret_depth)
 	return NULL;
 }
 
-/* Reports what was claimed and filled; false when no reporter took it. */
-static __always_inline bool report(struct report *r, __u32 depth, __u32 slot, __u8 verdict,
-				   __u8 type)
-{
-	bool taken;
-
-	r->slot = slot;
-	r->verdict = verdict;
-	r->type = type;
-	r->taken = 0;
-	report_call(r, depth);
-	taken = *(volatile __u8 *)&r->taken;
-	return taken;
-}
-
-/* What all that settle() calls are told, in one number: the tag in 16 bits, and from these bits on: */
-enum {
-	WHAT_OP = 16,
-	WHAT_RULE = 24,
-	WHAT_TYPE = 32,
-	WHAT_NO_TASK = 40,
-	WHAT_SILENT = 41,
-	WHAT_V6 = 42,
-	WHAT_MAPPED = 43,
-	WHAT_ERR = 48,
-};
-
-static __always_inline __u8 settle_verdict(const struct cordon_policy *policy, __u8 rule)
-{
-	if (decide_allows(rule))
-		return CORDON_VERDICT_ALLOW;
-	if (policy && policy->mode == CORDON_MODE_AUDIT && !decide_always(rule))
-		return CORDON_VERDICT_WOULD_DENY;
-	return CORDON_VERDICT_DENY;
-}
-
-/* What is decided beyond the budget: counted with its kind, or if it is time told for all of them. */
-static __always_inline int settle_fold_kind(struct cordon_state *state, __u32 slot, __u64 kind)
-{
-	struct cordon_folds *folds = bpf_map_lookup_elem(&cordon_folds, &slot);
-	__u32 at = folds ? fold_find(folds, kind) : CORDON_FOLD_KINDS;
-	__u64 now = bpf_ktime_get_ns(), next_ns;
-	struct cordon_fold *fold;
-
-	if (at >= CORDON_FOLD_KINDS || !folds)
-		return UNTOLD;
-	fold = &folds->at[at];
-	next_ns = *(volatile __u64 *)&fold->next_ns;
-	if (now >= next_ns &&
-	    __sync_val_compare_and_swap(&fold->next_ns, next_ns, now + FOLD_EVERY_NS) == next_ns)
-		return TOLD_FOR + at;
-	__sync_fetch_and_add(&fold->pending, 1);
-	__sync_fetch_and_add(&state->folded, 1);
-	return FOLDED;
-}
-
-/* Is it within the fence's budget of events, and if not, what is to be done? */
-noinline int settle_fold(__u64 what)
-{
-	__u32 tag = (__u16)what, slot = tag >> 1;
-	const struct cordon_policy *policy = bpf_map_lookup_elem(&cordon_policies, &tag);
-	struct cordon_state *state = slot_state(slot);
-
-	if (!policy || !state || budget_take(state, policy->event_ns))
-		return TOLD;
-	return settle_fold_kind(state, slot,
-				1ULL << 63 | (what >> WHAT_OP & 0xffffff) |
-					(what >> WHAT_ERR & 0xff) << 24 |
-					(__u64)settle_verdict(policy, what >> WHAT_RULE) << 32);
-}
-
-/*
- * Claims a request for what is to be reported, and begins to fill it; NULL: there is none, or nothing to report, which is
- * DEPTH_NONE.
- */
+/* A request that is filled with what is to be reported but its words; NULL: there is none, or nothing to report. */
 static __always_inline struct report *settle_begin(__u64 what, __u32 *ret_depth)
 {
-	__u32 told = what >> WHAT_SILENT & 1 ? FOLDED : settle_fold(what);
-	struct report *r = NULL;
-
-	if (told == FOLDED)
-		*ret_depth = DEPTH_NONE;
-	else if (told != UNTOLD)
-		r = report_claim(ret_depth);
+	struct report *r = what >> WHAT_SILENT & 1 ? NULL : report_claim(ret_depth);
 
 	/* Else the compiler remembers apart whether there is one, which the verifier cannot follow. */
 	asm volatile("" : "+r"(r));
-	if (!r)
-		return NULL;
-	__builtin_memset(&r->detail, 0, sizeof(r->detail));
-	r->detail.op = what >> WHAT_OP;
-	r->detail.rule = what >> WHAT_RULE;
-	r->detail.no_task = what >> WHAT_NO_TASK & 1;
-	r->detail.err = what >> WHAT_ERR;
-	r->told = told;
+	if (r) {
+		r->what = what;
+		r->taken = 0;
+	}
 	return r;
 }
 
 /* Counts, reports what was claimed, and gives it back; is it denied? */
 static __always_inline int settle_end(__u64 what, struct report *r, __u32 depth)
 {
-	__u32 tag = (__u16)what, slot = tag >> 1;
+	__u32 tag = (__u16)what;
 	const struct cordon_policy *policy = bpf_map_lookup_elem(&cordon_policies, &tag);
-	struct cordon_state *state = slot_state(slot);
-	__u8 rule = what >> WHAT_RULE, verdict = settle_verdict(policy, rule);
-	bool allowed = decide_allows(rule), taken = !r && depth == DEPTH_NONE;
+	struct cordon_state *state = slot_state(what_slot(what));
+	bool allowed = decide_allows(what >> WHAT_RULE), taken = what >> WHAT_SILENT & 1;
 
 	if (state) {
 		__sync_fetch_and_add(allowed ? &state->allowed : &state->denied, 1);
@@ -605,7 +632,8 @@ static __always_inline int settle_end(__u64 what, struct report *r, __u32 depth)
 			__sync_fetch_and_add(&state->denied_by[cordon_set & 1], 1);
 	}
 	if (r) {
-		taken = report(r, depth, slot, verdict, what >> WHAT_TYPE);
+		report_call(r, depth);
+		taken = *(volatile __u8 *)&r->taken;
 		*(volatile __u32 *)&r->busy = 0;
 	}
 	if (!taken && state) {
@@ -613,94 +641,66 @@ static __always_inline int settle_end(__u64 what, struct report *r, __u32 depth)
 		count_fault(state, CORDON_FAULT_REPORT);
 		__sync_fetch_and_add(&state->lost, 1);
 	}
-	return verdict == CORDON_VERDICT_DENY;
+	return settle_verdict(policy, what >> WHAT_RULE) == CORDON_VERDICT_DENY;
 }
 
-/* subject: flags, then the target's process id. Addresses of objects, which are only read through probes. */
-noinline int settle_object(__u64 what, __u64 subject, __u64 dentry, __u64 mnt, __u64 dentry2)
+/* The words are those of struct report; is it denied? */
+noinline int settle_words(__u64 what, __u64 word0, __u64 word1, __u64 word2, __u64 word3)
 {
 	__u32 depth = 0;
 	struct report *r = settle_begin(what, &depth);
 
 	if (r) {
-		r->detail.flags = subject;
-		r->detail.target_pid = subject >> 32;
-		r->detail.dentry = (void *)dentry;
-		r->detail.mnt = (void *)mnt;
-		r->detail.dentry2 = (void *)dentry2;
+		r->words[0] = word0;
+		r->words[1] = word1;
+		r->words[2] = word2;
+		r->words[3] = word3;
 	}
 	return settle_end(what, r, depth);
 }
 
-/* hi, lo: the address of the other side. ports: of the other side and of this, protocol, family. flags: for sockets. */
-noinline int settle_address(__u64 what, __u64 hi, __u64 lo, __u64 ports, __u32 flags)
-{
-	__u32 depth = 0;
-	struct report *r = settle_begin(what, &depth);
-
-	if (r) {
-		r->detail.flags = flags;
-		r->detail.dport = ports;
-		r->detail.lport = ports >> 16;
-		r->detail.proto = ports >> 32;
-		r->detail.family = ports >> 48;
-		addr_from_words(&r->detail.addr, hi, lo, what >> WHAT_V6 & 1);
-		r->detail.addr.mapped = what >> WHAT_MAPPED & 1;
-	}
-	return settle_end(what, r, depth);
-}
-
-/* peer: the unix socket that was to be spoken to. */
-noinline int settle_peer(__u64 what, __u64 peer, __u32 family)
-{
-	__u32 depth = 0;
-	struct report *r = settle_begin(what, &depth);
-
-	if (r) {
-		r->detail.peer = (void *)peer;
-		r->detail.family = family;
-	}
-	return settle_end(what, r, depth);
-}
-
-static __always_inline __u64 detail_what(const struct fctx *f, const struct detail *d, __u32 type)
+static __always_inline __u64 detail_what(const struct fctx *f, const struct detail *d, __u32 type,
+					 __u32 about)
 {
 	if (d->rule == CORDON_RULE_LIMIT_UPLOAD)
 		type = CORDON_TYPE_LIMIT;
 	return f->tag | (__u64)d->op << WHAT_OP | (__u64)d->rule << WHAT_RULE |
 	       (__u64)type << WHAT_TYPE | (__u64)(d->no_task & 1) << WHAT_NO_TASK |
 	       (__u64)(d->silent & 1) << WHAT_SILENT | (__u64)(d->addr.v6 & 1) << WHAT_V6 |
-	       (__u64)(d->addr.mapped & 1) << WHAT_MAPPED | (__u64)(__u8)d->err << WHAT_ERR;
+	       (__u64)(d->addr.mapped & 1) << WHAT_MAPPED | (__u64)about << WHAT_ABOUT |
+	       (__u64)(__u8)d->err << WHAT_ERR;
+}
+
+static __always_inline __u64 detail_ports(const struct detail *d)
+{
+	return d->dport | (__u64)d->lport << 16 | (__u64)d->proto << 32 | (__u64)d->family << 48;
 }
 
 /*
  * Turns the rule that decided into the return value of a hook, 0 or -errno: counts and reports it. The values are
- * constants, because newer verifiers want to see the range. What it takes to report is handed on as numbers, to global
- * functions: a pointer into the stack newer verifiers would follow once more for each call.
+ * constants, because newer verifiers want to see the range. What it takes to report is handed on as numbers, to a global
+ * function: a pointer into the stack newer verifiers would follow once more for each call.
  */
 static __always_inline int settle(const struct fctx *f, const struct detail *d, __u32 type)
 {
-	__u64 what;
 	int denied;
 
 	/* What is allowed is reported when it opens a way out, not for each use of it. */
 	if (decide_allows(d->rule) &&
 	    (d->silent || d->op != CORDON_OP_CONNECT || !f->policy->report_allow))
 		return 0;
-	what = detail_what(f, d, type);
 	if (d->peer) {
-		denied = settle_peer(what, number_of(d->peer), d->family);
+		denied = settle_words(detail_what(f, d, type, ABOUT_PEER), number_of(d->peer),
+				      d->family, 0, 0);
 	} else if (type == CORDON_TYPE_NET) {
 		struct address_words words = addr_words(&d->addr);
 
-		denied = settle_address(what, words.hi, words.lo,
-					d->dport | (__u64)d->lport << 16 | (__u64)d->proto << 32 |
-						(__u64)d->family << 48,
-					d->flags);
+		denied = settle_words(detail_what(f, d, type, ABOUT_ADDRESS), words.hi, words.lo,
+				      detail_ports(d), d->flags);
 	} else {
-		denied = settle_object(what, d->flags | (__u64)d->target_pid << 32,
-				       number_of(d->dentry), number_of(d->mnt),
-				       number_of(d->dentry2));
+		denied = settle_words(detail_what(f, d, type, ABOUT_OBJECT),
+				      d->flags | (__u64)d->target_pid << 32, number_of(d->dentry),
+				      number_of(d->mnt), number_of(d->dentry2));
 	}
 	if (!denied)
 		return 0;

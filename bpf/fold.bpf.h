@@ -13,7 +13,7 @@
 
 enum {
 	FOLD_TRIES = 16, /* places that a kind may have */
-	/* What settle_fold() says. */
+	/* What event_budget() says. */
 	FOLDED = 0,
 	TOLD = 1,
 	UNTOLD = 2,   /* its kind has no place: counted as lost, for the bound to hold */

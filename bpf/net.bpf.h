@@ -730,15 +730,21 @@ static __always_inline bool packet_of_kernel(struct __sk_buff *skb)
 	return sk && (sk->protocol == PROTO_ICMP || sk->protocol == PROTO_ICMPV6);
 }
 
-/* The end of what is no yes. Of packets both addresses are reported, more than settle() has numbers for. */
+/* The end of what is no yes. Of packets both addresses are reported, more than a function takes numbers. */
 static __always_inline int packet_answer(const struct fctx *f, const struct detail *d)
 {
-	__u64 what = detail_what(f, d, CORDON_TYPE_NET);
+	struct address_words other = addr_words(&d->addr), own = addr_words(&d->own);
+	__u64 what = detail_what(f, d, CORDON_TYPE_NET, ABOUT_PACKET);
 	__u32 depth = 0;
 	struct report *r = settle_begin(what, &depth);
 
-	if (r)
-		r->detail = *d;
+	if (r) {
+		r->words[0] = other.hi;
+		r->words[1] = other.lo;
+		r->words[2] = detail_ports(d);
+		r->words[3] = own.hi;
+		r->words[4] = own.lo;
+	}
 	if (settle_end(what, r, depth)) {
 		branch_barrier();
 		return CGROUP_DENY;
