@@ -63,7 +63,7 @@ LINES = [
     (NET, "(net_socket_sendmsg,", "if (!read && link_chosen(sk, &d) && netconf_settle(&f, d.family, 0))", "if (0)", "B-36 "),
     (NET, "(net_socket_sendmsg,", "if (msg->msg_controllen | flags && way_chosen(&f, msg, d.family))", "if (0)", "B-27 |B-31 "),
     (NET, "bool found_by_hash(", "return group && CORE_READ_OF(group, prog);", "return false;", "B-38 |B-39 |B-40 |B-41 "),
-    (NET, "bool found_own(", "return mark->fence_id == f->fence->id;", "return true;", "N-03 another's tcp listener|A-13 "),
+    (NET, "bool found_own(", "return mark->fence_id == f->fence->id;", "return true;", "!tests/run/run two_fences"),
     (NET, "bool found_own(", "return cgroup_slot_search((__u64)BPF_CORE_READ(kernel, sk_cgrp_data.cgroup)) ==", "return cgroup_slot_search((__u64)BPF_CORE_READ(kernel, sk_cgrp_data.cgroup)) != 1 << 30 ||", "N-03 another's tcp listener|A-13 "),
     (FILE, "bool ioctl_reaches(", "case 0x5820:", "", "B-42 "),
     (FILE, "(file_inode_file_setattr,", "return overlay_inner(&f) ? 0 : settle(&f, &d, CORDON_TYPE_FILE);", "return 0;", "B-43 |F-20 file_setattr"),
