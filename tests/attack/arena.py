@@ -281,9 +281,11 @@ class Arena:
 
     def set_up_files(self):
         os.umask(0o022)
-        for name in ("cordon-gateway", "cordon"):  # before programs are loaded, which ask for their numbers
+        # Before programs are loaded, which ask for their numbers; tests/identity and tests/govern serve under 8800, later in the same VM.
+        for name, number in (("cordon-gateway", "8800"), ("cordon", "8810")):
             if name not in map(lambda user: user.pw_name, pwd.getpwall()):
-                run("useradd", "-r", "-M", "-U", "-s", "/usr/sbin/nologin", name)
+                run("groupadd", "-g", number, name)
+                run("useradd", "-M", "-u", number, "-g", number, "-s", "/usr/sbin/nologin", name)
         for path in (f"{W}/app", f"{W}/app-evil", f"{W}/app2", f"{W}/app ", OUT, f"{SECRET}/dir/a", RUN, f"{CGROUP}/cordon-attack",
                      "/scratch/bindread", OLD, AGAIN):
             os.makedirs(path)
