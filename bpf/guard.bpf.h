@@ -286,14 +286,29 @@ int FENCE_HOOK(guard_anon, struct inode *inode, const struct qstr *name,
 	return guard_deny(ret, CORDON_OP_USERFAULTFD, CORDON_RULE_GUARD_KERNEL);
 }
 
-/* SysV IPC of the host. `cordon run` and containers have an IPC namespace of their own, which is left alone. */
+static __always_inline __u32 ipc_namespace(struct task_struct *task)
+{
+	return BPF_CORE_READ(task, nsproxy, ipc_ns, ns.inum);
+}
+
+/*
+ * SysV IPC of the host, or shared with others. `cordon run` and most containers have an IPC namespace of their own, which is
+ * left alone.
+ */
 static __always_inline int guard_ipc_any(int ret)
 {
-	struct task_struct *task = bpf_get_current_task_btf();
+	FENCE_ENTER(f, ret);
+	struct detail d = {
+		.op = CORDON_OP_IPC,
+		.rule = CORDON_RULE_GUARD_IPC,
+		.err = ERR_PERM,
+	};
 
-	if (BPF_CORE_READ(task, nsproxy, ipc_ns, ns.inum) != PROC_IPC_INIT_INO)
-		return ret;
-	return guard_deny(ret, CORDON_OP_IPC, CORDON_RULE_GUARD_IPC);
+	if (f.fence->ipc_shared)
+		return settle(&f, &d, CORDON_TYPE_GUARD);
+	if (ipc_namespace(bpf_get_current_task_btf()) == PROC_IPC_INIT_INO)
+		return settle(&f, &d, CORDON_TYPE_GUARD);
+	return 0;
 }
 
 SEC("lsm/ipc_permission")
@@ -430,6 +445,23 @@ int fence_mark_all(struct bpf_iter__task *ctx)
 
 	if (task)
 		task_enter(task, BPF_CORE_READ(task, cgroups, dfl_cgrp), 0);
+	return 0;
+}
+
+/* Tells the loader which fences have tasks in which IPC namespaces. What a thread left, its leader may still be in. */
+SEC("iter/task")
+int fence_find_ipc(struct bpf_iter__task *ctx)
+{
+	struct task_struct *task = ctx->task;
+	struct cordon_ipc ipc = {};
+
+	if (!task)
+		return 0;
+	ipc.ns = ipc_namespace(task);
+	if (!ipc.ns || ipc.ns == PROC_IPC_INIT_INO)
+		return 0;
+	ipc.fence = cgroup_slot(BPF_CORE_READ(task, cgroups, dfl_cgrp)) + 1;
+	bpf_seq_write(ctx->meta->seq, &ipc, sizeof(ipc));
 	return 0;
 }
 

@@ -62,6 +62,7 @@ enum cordon_root_flag {
 		8, /* opening for read is allowed at and below; elsewhere it is denied */
 	CORDON_ROOT_EXEC_DENY = 16,  /* executing is denied at and below */
 	CORDON_ROOT_EXEC_ALLOW = 32, /* executing is allowed at and below; elsewhere it is denied */
+	CORDON_ROOT_PRIVATE = 64, /* as WRITE where it is the fence's own alone; only in images */
 };
 
 /* Roots that forbid. They are entered for the number alone, whatever its generation. */
@@ -213,7 +214,8 @@ struct cordon_fence {
 	__u8 ending;	    /* marks of this fence are being taken off its tasks */
 	__u8 descriptors; /* 1: its tasks hold descriptors from before, each use of which is judged */
 	__u8 broken;	  /* its cgroup programs are gone: no network */
-	__u8 pad[3];
+	__u8 ipc_shared; /* processes outside were in its IPC namespace when it was attached */
+	__u8 pad[2];
 	struct cordon_out out[2]; /* descriptors 1 and 2 of its command */
 };
 
@@ -297,6 +299,12 @@ struct cordon_found {
 	__u32 fd;
 	__u32 rule; /* enum cordon_rule */
 	__u32 pad;
+};
+
+/* What fence_find_ipc tells: in which IPC namespace, of the host's own none, a task is. */
+struct cordon_ipc {
+	__u32 ns;    /* inode number of the namespace */
+	__u32 fence; /* slot + 1 of the fence of the task's cgroup; 0: none */
 };
 
 /* Bits of cordon_event.net_flags and .path_flags. */

@@ -137,6 +137,7 @@
 /* I(program, iterator) - run by the loader, attached to nothing. */
 #define CORDON_ITERATORS(I)            \
 	I(fence_mark_all, task)        \
+	I(fence_find_ipc, task)        \
 	I(fence_unmark_all, task)      \
 	I(fence_resolve, task_file)    \
 	I(fence_find_files, task_file) \

@@ -113,7 +113,7 @@
 	O(PERF, GUARD, "perf", "count or trace events of the kernel or of processes")         \
 	O(MODULE, GUARD, "module", "have the kernel load a module")                           \
 	O(KEY, GUARD, "key", "use a key or keyring")                                          \
-	O(IPC, GUARD, "ipc", "use a SysV IPC object of the host")                             \
+	O(IPC, GUARD, "ipc", "use a SysV IPC object that processes outside share")            \
 	O(USERFAULTFD, GUARD, "userfaultfd", "handle page faults in user space")              \
 	O(INHERIT, GUARD, "inherit", "give a new task its parent's fence")                    \
 	O(CREDENTIALS, GUARD, "credentials", "act under credentials kept in an io_uring")     \
@@ -201,7 +201,8 @@
 	R(GUARD_PROCESS, DENY, "guard.process", "the target is outside the fence")                \
 	R(GUARD_KERNEL, DENY, "guard.kernel", "interfaces of the kernel that no program needs")   \
 	R(GUARD_KEY, DENY, "guard.key", "keyrings are shared with processes outside")             \
-	R(GUARD_IPC, DENY, "guard.ipc", "SysV IPC of the host is shared with processes outside")  \
+	R(GUARD_IPC, DENY, "guard.ipc",                                                           \
+	  "SysV IPC of the host, or of a namespace with processes outside")                       \
 	R(GUARD_STATE, DENY, "guard.state", "the fence's state is missing, full or ended")        \
 	R(LIMIT_CPU, DENY, "limits.cpu", "all tasks together use as much as they may")            \
 	R(LIMIT_MEMORY, DENY, "limits.memory", "all tasks together need more than they may")      \

@@ -761,7 +761,7 @@ static void image_of_full_text(void **state)
 	} roots[] = {
 		{ "/etc/shadow", CORDON_ROOT_READ_DENY }, { "/root", CORDON_ROOT_READ_DENY },
 		{ "/run/app.sock", CORDON_ROOT_UNIX },	  { "/run/other.sock", CORDON_ROOT_UNIX },
-		{ "/scratch", CORDON_ROOT_WRITE },	  { "/srv/agent/work", CORDON_ROOT_WRITE },
+		{ "/scratch", CORDON_ROOT_PRIVATE },	  { "/srv/agent/work", CORDON_ROOT_WRITE },
 		{ "/srv/out", CORDON_ROOT_WRITE },	  { "/var/lib/agent", CORDON_ROOT_WRITE },
 	};
 	struct image *image = compile_good(full_text);
@@ -770,8 +770,8 @@ static void image_of_full_text(void **state)
 	assert_string_equal(image_string(image, image->name), "t");
 	assert_int_equal(image->policy.mode, CORDON_MODE_AUDIT);
 	assert_int_equal(image->policy.loopback, CORDON_LOOPBACK_DENY);
-	assert_int_equal(image->policy.root_flags,
-			 CORDON_ROOT_WRITE | CORDON_ROOT_READ_DENY | CORDON_ROOT_UNIX);
+	assert_int_equal(image->policy.root_flags, CORDON_ROOT_WRITE | CORDON_ROOT_READ_DENY |
+							   CORDON_ROOT_UNIX | CORDON_ROOT_PRIVATE);
 	assert_int_equal(image->policy.has_nets, 1);
 	assert_int_equal(image->policy.n_gateways, 3);
 	assert_int_equal(image->policy.gateway[0].port, 8800);
@@ -799,8 +799,8 @@ static void image_of_lists_of_files(void **state)
 	} roots[] = {
 		{ "/bin", CORDON_ROOT_READ_ALLOW | CORDON_ROOT_EXEC_ALLOW },
 		{ "/bin/sh", CORDON_ROOT_READ_DENY | CORDON_ROOT_EXEC_DENY },
-		{ "/dev/shm", CORDON_ROOT_WRITE },
-		{ "/tmp", CORDON_ROOT_WRITE },
+		{ "/dev/shm", CORDON_ROOT_PRIVATE },
+		{ "/tmp", CORDON_ROOT_PRIVATE },
 		{ "/usr", CORDON_ROOT_READ_ALLOW },
 	};
 	struct image *image = compile_good(HEAD "files:\n"
@@ -812,7 +812,7 @@ static void image_of_lists_of_files(void **state)
 		assert_string_equal(image_string(image, image_roots(image)[i].path), roots[i].path);
 		assert_int_equal(image_roots(image)[i].flags, roots[i].flags);
 	}
-	assert_int_equal(image->policy.root_flags, CORDON_ROOT_WRITE | CORDON_ROOT_READ_DENY |
+	assert_int_equal(image->policy.root_flags, CORDON_ROOT_PRIVATE | CORDON_ROOT_READ_DENY |
 							   CORDON_ROOT_READ_ALLOW |
 							   CORDON_ROOT_EXEC);
 	free(image);

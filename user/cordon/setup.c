@@ -226,6 +226,8 @@ void setup_announce(const struct setup *setup, struct stream *stream, const stru
 	for (size_t i = 0; i < setup->policy->labels.n && n < (int)sizeof(detail); i++)
 		n += snprintf(detail + n, sizeof(detail) - n, "%s %s", i ? "," : "; labels",
 			      setup->policy->labels.v[i]);
+	if (enforce_fence_info(stream->fence)->ipc_shared && n < (int)sizeof(detail))
+		snprintf(detail + n, sizeof(detail) - n, "; " ENFORCE_IPC_SHARED);
 	stream_emit(stream, CORDON_OP_START, 0, detail);
 	snprintf(detail, sizeof(detail), "%u attempts from inside were denied; attached as %s",
 		 proved, enforce_attach_type(enforce));

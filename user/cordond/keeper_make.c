@@ -201,8 +201,9 @@ static void announce(struct keeper *k, struct kept *f, unsigned int proved)
 {
 	char detail[512];
 
-	snprintf(detail, sizeof(detail), "attached to %s%s", f->cgroup.path,
-		 f->root ? " before its command begins" : "");
+	snprintf(detail, sizeof(detail), "attached to %s%s%s", f->cgroup.path,
+		 f->root ? " before its command begins" : "",
+		 enforce_fence_info(f->fence)->ipc_shared ? "; " ENFORCE_IPC_SHARED : "");
 	kept_fact(k, f, CORDON_OP_START, 0, detail);
 	snprintf(detail, sizeof(detail), "%u attempts from inside were denied; attached as %s",
 		 proved, enforce_attach_type(k->enforce));

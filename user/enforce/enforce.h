@@ -198,6 +198,8 @@ int enforce_fence_ring_fd(const struct enforce_fence *fence, size_t *ret_bytes);
 int enforce_state_fd(const struct enforce *enforce);
 uint32_t enforce_fences_room(const struct enforce *enforce); /* slots in the state map */
 
+/* What is said of a fence whose cordon_fence.ipc_shared is set. */
+#define ENFORCE_IPC_SHARED "its IPC namespace and /dev/shm are shared with processes outside"
 const struct cordon_fence *enforce_fence_info(const struct enforce_fence *fence);
 const struct cordon_policy *enforce_fence_policy(const struct enforce_fence *fence);
 /* The counters, live. seq and lost may be added to by user space, atomically. */

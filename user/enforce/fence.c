@@ -109,6 +109,72 @@ static int cgroup_attach(struct enforce_fence *fence, struct error *error)
 	return 0;
 }
 
+/* In which IPC namespaces which fences have tasks; see cordon_ipc. */
+struct ipc_list {
+	struct cordon_ipc record, *all;
+	size_t n, room;
+	bool full; /* memory did not suffice */
+};
+
+static void ipc_take(void *context)
+{
+	struct ipc_list *list = context;
+	size_t room = list->room ? 2 * list->room : 256;
+	struct cordon_ipc *more;
+
+	if (list->n == list->room) {
+		more = realloc(list->all, room * sizeof(*more));
+		list->full |= !more;
+		if (!more)
+			return;
+		list->all = more;
+		list->room = room;
+	}
+	list->all[list->n++] = list->record;
+}
+
+static int ipc_compare(const void *a, const void *b)
+{
+	const struct cordon_ipc *x = a, *y = b;
+
+	return (x->ns > y->ns) - (x->ns < y->ns);
+}
+
+/* Is one of the namespaces that this fence has tasks in another's, too? */
+static bool ipc_is_shared(struct ipc_list *list, uint32_t fence)
+{
+	bool own = false, others = false;
+
+	if (list->n)
+		qsort(list->all, list->n, sizeof(*list->all), ipc_compare);
+	for (size_t i = 0; i < list->n; i++) {
+		if (i && list->all[i].ns != list->all[i - 1].ns)
+			own = others = false;
+		own |= list->all[i].fence == fence;
+		others |= list->all[i].fence != fence;
+		if (own && others)
+			return true;
+	}
+	return false;
+}
+
+/* The host's namespace the kernel knows by its number; which others are shared is found here, while the cgroup is frozen. */
+static int ipc_judge(struct enforce_fence *fence, struct error *error)
+{
+	struct ipc_list list = { 0 };
+	int err =
+		enforce_iterate_records(fence->enforce->prog[ENFORCE_PROG_fence_find_ipc], false,
+					&list.record, sizeof(list.record), ipc_take, &list, error);
+
+	if (!err && list.full)
+		err = error_set(error, ENOMEM, "out of memory");
+	fence->info.ipc_shared = err || ipc_is_shared(&list, fence->slot + 1);
+	free(list.all);
+	if (!err && fence->info.ipc_shared)
+		err = map_set(fence, ENFORCE_MAP_fences, &fence->slot, &fence->info, error);
+	return err;
+}
+
 /* With the lock held. The closed policy comes first, the way in last. */
 static int fence_make_locked(struct enforce_fence *fence, struct error *error)
 {
@@ -149,6 +215,8 @@ static int fence_make_locked(struct enforce_fence *fence, struct error *error)
 	if (!err)
 		err = map_set(fence, ENFORCE_MAP_cgroups, &fence->info.cgroup_id, &fence->slot,
 			      error);
+	if (!err && fence->info.attached && !fence->info.degraded)
+		err = ipc_judge(fence, error);
 	return err;
 }
 
@@ -218,6 +286,24 @@ static int open_in_root(int root_fd, const char *path, bool plain)
 }
 
 /*
+ * What a root is to this fence. A private directory is its own to write, but for /dev/shm where the IPC namespace is
+ * shared: runtimes share both or none.
+ */
+static uint32_t root_meaning(const struct enforce_fence *fence, const struct image *image,
+			     uint32_t i)
+{
+	static const char shm[] = "/dev/shm";
+	const char *path = image_string(image, image_roots(image)[i].path);
+	uint32_t flags = image_roots(image)[i].flags;
+	bool shared = fence->info.ipc_shared && !strncmp(path, shm, sizeof(shm) - 1) &&
+		      (path[sizeof(shm) - 1] == '/' || path[sizeof(shm) - 1] == '\0');
+
+	if (flags & CORDON_ROOT_PRIVATE && !shared)
+		flags |= CORDON_ROOT_WRITE;
+	return flags & ~CORDON_ROOT_PRIVATE;
+}
+
+/*
  * attached: what is to be fenced runs already, and may have put a link where it wants to be able to write; so what may be
  * written is named without one.
  */
@@ -226,7 +312,8 @@ static int roots_open(const struct image *image, int root_fd, bool attached, int
 {
 	for (uint32_t i = 0; i < image->n_roots; i++) {
 		const char *path = image_string(image, image_roots(image)[i].path);
-		bool plain = attached && image_roots(image)[i].flags & CORDON_ROOT_WRITE;
+		bool plain = attached && image_roots(image)[i].flags &
+						 (CORDON_ROOT_WRITE | CORDON_ROOT_PRIVATE);
 
 		fds[i] = open_in_root(root_fd, path, plain);
 		if (fds[i] < 0 && errno == ELOOP && plain)
@@ -274,8 +361,10 @@ static int roots_enter(struct enforce_fence *fence, const struct image *image,
 
 	for (uint32_t i = 0; !err && i < image->n_roots; i++) {
 		const struct cordon_object *o = &objects[i];
-		uint32_t flags = image_roots(image)[i].flags;
+		uint32_t flags = root_meaning(fence, image, i);
 
+		if (!flags)
+			continue;
 		if (flags & CORDON_ROOT_WRITE && n_near < CORDON_ROOTS_NEAR)
 			policy->near[n_near++] = (struct cordon_root_near){
 				.ino = o->ino,

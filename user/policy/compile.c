@@ -79,7 +79,7 @@ static int plan_make_roots(struct plan *plan)
 	if (!plan->roots)
 		return -ENOMEM;
 	plan_add_root(plan, policy->workdir, CORDON_ROOT_WRITE);
-	plan_add_roots(plan, &policy->private_dirs, CORDON_ROOT_WRITE);
+	plan_add_roots(plan, &policy->private_dirs, CORDON_ROOT_PRIVATE);
 	plan_add_roots(plan, &policy->write, CORDON_ROOT_WRITE);
 	plan_add_roots(plan, &policy->read_deny, CORDON_ROOT_READ_DENY);
 	plan_add_roots(plan, &policy->read_allow, CORDON_ROOT_READ_ALLOW);

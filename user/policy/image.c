@@ -239,7 +239,8 @@ static bool strings_are_good(const struct image *image)
 static bool roots_are_good(const struct image *image)
 {
 	static const uint32_t known = CORDON_ROOT_WRITE | CORDON_ROOT_READ_DENY | CORDON_ROOT_UNIX |
-				      CORDON_ROOT_READ_ALLOW | CORDON_ROOT_EXEC;
+				      CORDON_ROOT_READ_ALLOW | CORDON_ROOT_EXEC |
+				      CORDON_ROOT_PRIVATE;
 	const struct image_root *roots = image_roots(image);
 	uint32_t all = 0;
 
