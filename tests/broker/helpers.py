@@ -5,6 +5,9 @@ import contextlib
 import http.client
 import json
 import os
+import subprocess
+
+from harness import BUILD
 
 SECRET = "s3cr3t/T0ken+with\"odd chars=="
 SECRETS = [SECRET]  # all that the rows used
@@ -56,8 +59,8 @@ def expect(answer, status, word=None):
 def upstream_yaml(name, url, credential=None, scopes=None, subject="service", extra=""):
     scopes = scopes or [("up:all", ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"], ["/**"])]
     text = f"  - name: {name}\n    url: '{url}'\n    subject: {subject}\n    scopes:\n"
-    for scope, methods, paths in scopes:
-        text += f"      - {{scope: '{scope}', methods: {json.dumps(methods)}, paths: {json.dumps(paths)}}}\n"
+    for scope, methods, paths, *once in scopes:
+        text += f"      - {{scope: '{scope}', methods: {json.dumps(methods)}, paths: {json.dumps(paths)}, once: {(once or ['not'])[0]}}}\n"
     if credential:
         text += f"    credential: {json.dumps(credential)}\n"
     return text + "".join(f"    {line}\n" for line in extra.splitlines())
@@ -93,3 +96,21 @@ def headers_of(request):
 
 def events_of(gateway, tool):
     return [e for e in gateway.event_list() if e["type"] == "gateway" and e["gateway"].get("tool") == "up/" + tool]
+
+
+def signing_key(world):
+    """The line of a configuration with a key that signs grants."""
+    path = os.path.join(world.directory, "grants.pem")
+    subprocess.run(["openssl", "genpkey", "-algorithm", "ed25519", "-out", path], check=True, stderr=subprocess.DEVNULL)
+    os.chmod(path, 0o600)
+    return f"keys: [{{id: k-1, file: {path}, use: sign}}]\n"
+
+
+def grant(gateway, caller, scope, tool=None):
+    """The token of a grant for the fence."""
+    world = gateway.world
+    command = [f"{BUILD}/cordon", "grants", "issue", "--task", world.fences[caller.where].split()[4], "--scope", scope, "-m", "5", "--admin",
+               f"{world.directory}/admin-{gateway.number}.sock"] + (["--tool", tool] if tool else [])
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+    return json.loads(done.stdout)["token"]

@@ -7,7 +7,7 @@
  *
  *   WHERE FENCE TENANT SUBJECT TASK SCOPE[,SCOPE] [DOMAIN[,DOMAIN] [ADDRESS/BITS[,ADDRESS/BITS] [UPLOAD]]]
  *
- * `-` stands for an empty list. The addresses are rules of network.allow for all ports.
+ * `-` stands for an empty list, `(nobody)` for no subject. The addresses are rules of network.allow for all ports.
  *
  * It is read again whenever it changes; a fence that is gone from it has ended.
  */
@@ -83,6 +83,8 @@ static void line_read(struct identity_source *source, char *line)
 		   &number, fence->id.tenant, fence->id.subject, fence->id.task, scopes, domains,
 		   allow, &upload) < 5)
 		return;
+	if (!strcmp(fence->id.subject, "(nobody)"))
+		fence->id.subject[0] = '\0';
 	fence->id.upload_bytes = upload;
 	reach_read(&fence->id, domains, allow);
 	fence->id.fence_id = number;

@@ -64,6 +64,7 @@ enum cordon_rule report_rule(enum ledger_code code)
 	case LEDGER_AMOUNT_OUT_OF_RANGE:
 	case LEDGER_AMOUNT_OVERFLOW:
 		return CORDON_RULE_GW_AMOUNT;
+	case LEDGER_CREDENTIAL_EXHAUSTED:
 	case LEDGER_QUOTA_SINGLE:
 	case LEDGER_QUOTA_DAILY:
 	case LEDGER_RATE_LIMITED:
@@ -77,6 +78,7 @@ enum cordon_rule report_rule(enum ledger_code code)
 	case LEDGER_APPROVER_IS_CALLER:
 		return CORDON_RULE_GW_APPROVAL;
 	case LEDGER_KEY_IN_FLIGHT:
+	case LEDGER_KEY_USED:
 	case LEDGER_KEY_REUSED_WITH_OTHER_BODY:
 	case LEDGER_OUTCOME_AMBIGUOUS:
 		return CORDON_RULE_GW_KEY;

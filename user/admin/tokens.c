@@ -56,17 +56,26 @@ enum ledger_code tokens_judge(struct tokens *t, const char *value, size_t size,
 			      char ret_grant[LEDGER_NAME_MAX + 1], const char **ret_reason)
 {
 	static const char scheme[] = "Bearer ";
-	struct grant_claims claims;
-	enum grant_fault fault;
+	const size_t n = sizeof(scheme) - 1;
 
-	if (size < sizeof(scheme) - 1 || strncasecmp(value, scheme, sizeof(scheme) - 1) != 0) {
+	if (size < n || strncasecmp(value, scheme, n) != 0) {
 		*ret_reason = "grant_form";
 		return LEDGER_UNAUTHENTICATED;
 	}
+	return tokens_judge_token(t, value + n, size - n, caller, tool, scope, ret_grant,
+				  ret_reason);
+}
+
+enum ledger_code tokens_judge_token(struct tokens *t, const char *token, size_t size,
+				    const struct identity *caller, const char *tool,
+				    const char *scope, char ret_grant[LEDGER_NAME_MAX + 1],
+				    const char **ret_reason)
+{
+	struct grant_claims claims;
+	enum grant_fault fault;
+
 	pthread_rwlock_rdlock(&t->lock);
-	fault = t->keys ? grant_verify(t->keys, value + sizeof(scheme) - 1,
-				       size - (sizeof(scheme) - 1), time(NULL), caller->fence_id,
-				       &claims)
+	fault = t->keys ? grant_verify(t->keys, token, size, time(NULL), caller->fence_id, &claims)
 			: GRANT_KEY;
 	pthread_rwlock_unlock(&t->lock);
 	if (fault != GRANT_OK) {

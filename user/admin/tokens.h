@@ -28,6 +28,12 @@ enum ledger_code tokens_judge(struct tokens *tokens, const char *value, size_t s
 			      const struct identity *caller, const char *tool, const char *scope,
 			      char ret_grant[LEDGER_NAME_MAX + 1], const char **ret_reason);
 
+/* The same of the token alone. */
+enum ledger_code tokens_judge_token(struct tokens *tokens, const char *token, size_t size,
+				    const struct identity *caller, const char *tool,
+				    const char *scope, char ret_grant[LEDGER_NAME_MAX + 1],
+				    const char **ret_reason);
+
 /* What a new grant is to be. */
 struct tokens_terms {
 	const char *scope, *tool, *object; /* tool and object may be NULL: every */

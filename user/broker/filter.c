@@ -55,6 +55,13 @@ const struct gwconf_access *filter_access(const struct gwconf_upstream *upstream
 	return NULL;
 }
 
+const char *filter_subject_header(const struct gwconf_upstream *upstream)
+{
+	if (upstream->subject == GWCONF_SERVICE)
+		return NULL;
+	return upstream->subject_header ? upstream->subject_header : GWCONF_SUBJECT_HEADER;
+}
+
 bool filter_request_header(const struct gwconf_upstream *upstream, const char *name, size_t size)
 {
 	static const char *const always[] = { "accept",
@@ -78,9 +85,10 @@ bool filter_request_header(const struct gwconf_upstream *upstream, const char *n
 					      "last-event-id",
 					      "git-protocol",
 					      NULL };
-	const char *own = upstream->credential.header;
+	const char *own = upstream->credential.header, *whom = upstream->subject_header;
 
-	if (!gwconf_header_may_pass(name, size) || (own && is_word(own, name, size)))
+	if (!gwconf_header_may_pass(name, size) || (own && is_word(own, name, size)) ||
+	    (whom && is_word(whom, name, size)))
 		return false;
 	if (is_listed(always, name, size))
 		return true;

@@ -23,6 +23,9 @@ const struct gwconf_access *filter_access(const struct gwconf_upstream *upstream
 					  size_t path_n, filter_has_fn *has, const void *who,
 					  const struct gwconf_access **ret_lacking);
 
+/* The header in which the upstream is told for whom it is asked; NULL: it is told nobody. */
+const char *filter_subject_header(const struct gwconf_upstream *upstream);
+
 /* Does a header of the caller's request go to the upstream? */
 bool filter_request_header(const struct gwconf_upstream *upstream, const char *name, size_t size);
 

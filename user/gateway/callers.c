@@ -6,7 +6,9 @@
  */
 #include "gateway/callers.h"
 
+#include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #define BUCKETS 1024
@@ -17,6 +19,14 @@ struct entry {
 	struct caller *caller;
 	int64_t told_ns; /* 0: never */
 	bool ended;	 /* stays until the last refusals were told */
+};
+
+/* Of an upstream, by its name: another configuration begins no new count. */
+struct lent {
+	struct lent *next;
+	long long uses;
+	int64_t first_s; /* CLOCK_BOOTTIME */
+	char name[];
 };
 
 struct callers {
@@ -51,10 +61,65 @@ bool share_admit(struct share *share, long long per_s, long long burst)
 	return true;
 }
 
+static struct lent *lent_find(struct share *share, const char *name, int64_t now_s)
+{
+	struct lent *lent = share->lent;
+
+	while (lent && strcmp(lent->name, name) != 0)
+		lent = lent->next;
+	if (lent)
+		return lent;
+	lent = calloc(1, sizeof(*lent) + strlen(name) + 1);
+	if (!lent)
+		return NULL;
+	strcpy(lent->name, name);
+	lent->first_s = now_s;
+	lent->next = share->lent;
+	share->lent = lent;
+	return lent;
+}
+
+int share_use(struct share *share, const char *upstream, long long uses, long long lifetime_ms)
+{
+	struct timespec now;
+	struct lent *lent;
+	int r = 0;
+
+	/* Time asleep counts. */
+	clock_gettime(CLOCK_BOOTTIME, &now);
+	pthread_mutex_lock(&share->mutex);
+	lent = lent_find(share, upstream, now.tv_sec);
+	if (!lent)
+		r = -ENOMEM;
+	else if (lifetime_ms && now.tv_sec - lent->first_s >= lifetime_ms / 1000)
+		r = -ETIME;
+	else if (uses && lent->uses >= uses)
+		r = -EDQUOT;
+	else
+		lent->uses++;
+	pthread_mutex_unlock(&share->mutex);
+	return r;
+}
+
+static struct share *share_new(void)
+{
+	struct share *share = calloc(1, sizeof(*share));
+
+	if (share)
+		pthread_mutex_init(&share->mutex, NULL);
+	return share;
+}
+
 static void share_unref(struct share *share)
 {
-	if (share && atomic_fetch_sub_explicit(&share->refs, 1, memory_order_acq_rel) == 1)
-		free(share);
+	if (!share || atomic_fetch_sub_explicit(&share->refs, 1, memory_order_acq_rel) != 1)
+		return;
+	for (struct lent *lent = share->lent, *next; lent; lent = next) {
+		next = lent->next;
+		free(lent);
+	}
+	pthread_mutex_destroy(&share->mutex);
+	free(share);
 }
 
 struct caller *caller_ref(struct caller *caller)
@@ -79,7 +144,7 @@ static struct caller *caller_new(const struct identity *id, struct share *share)
 
 	if (!caller)
 		return NULL;
-	caller->share = share ? share : calloc(1, sizeof(*caller->share));
+	caller->share = share ? share : share_new();
 	if (!caller->share) {
 		free(caller);
 		return NULL;

@@ -10,8 +10,11 @@
 #include "gateway/gateway.h"
 
 /* What one caller, or all that are no fence, have together. */
+struct lent;
 struct share {
 	atomic_uint refs;
+	pthread_mutex_t mutex; /* of lent */
+	struct lent *lent;     /* what it has used of upstreams' credentials */
 	atomic_uint connections;
 	_Atomic int64_t full_ns;   /* CLOCK_MONOTONIC: when all of the burst is there again */
 	atomic_uint tunnels;	   /* connections through the proxy */
@@ -24,6 +27,12 @@ struct share {
  * counted; after a second there is room for at least one.
  */
 bool share_admit(struct share *share, long long per_s, long long burst);
+
+/*
+ * Takes one use of the credential of an upstream of that name: uses of them (0: any number) within lifetime_ms of the first one
+ * (0: for ever). 0; -EDQUOT: used up, -ETIME: too late, -ENOMEM.
+ */
+int share_use(struct share *share, const char *upstream, long long uses, long long lifetime_ms);
 
 struct callers;
 

@@ -49,6 +49,8 @@ struct setup {
 	size_t n_tools;
 	struct secret_store *secrets
 		[GWCONF_UPSTREAMS_MAX]; /* as conf->upstreams; what is kept of their credentials */
+	struct ledger_tool *once
+		[GWCONF_UPSTREAMS_MAX]; /* as conf->upstreams: of those with scopes that work once; or NULL */
 };
 struct setup *setup_ref(struct setup *setup);
 void setup_unref(struct setup *setup); /* takes NULL */

@@ -172,8 +172,7 @@ static enum ledger_code judge_members(const struct gwconf_tool *tool, struct inp
 
 /* --- the key ---------------------------------------------------------------------------------- */
 
-/* 1 to LEDGER_KEY_MAX visible ASCII characters: what is compared byte by byte has one spelling. */
-static bool key_is_good(const char *key, size_t size)
+bool input_key_is_good(const char *key, size_t size)
 {
 	if (size == 0 || size > LEDGER_KEY_MAX)
 		return false;
@@ -203,7 +202,7 @@ static enum ledger_code take_key(const struct gwconf_tool *tool, const struct he
 		key = header->p;
 		size = header->n;
 	}
-	if (!key_is_good(key, size))
+	if (!input_key_is_good(key, size))
 		return bad(input, LEDGER_MALFORMED_REQUEST,
 			   "the idempotency key must be 1 to %d visible ASCII characters",
 			   LEDGER_KEY_MAX);

@@ -36,6 +36,9 @@ enum ledger_code input_read(const struct gwconf_tool *tool, const char *body, si
 			    const struct head_text *header_key, struct input *ret_input);
 void input_release(struct input *input);
 
+/* 1 to LEDGER_KEY_MAX visible ASCII characters: what is compared byte by byte has one spelling. */
+bool input_key_is_good(const char *key, size_t size);
+
 /* The members that tool->body names, as JSON text for the upstream; NULL when memory ends. To be freed. */
 char *input_request(const struct gwconf_tool *tool, const struct input *input);
 

@@ -30,6 +30,8 @@ static void setup_free(struct setup *setup)
 	}
 	for (size_t i = 0; i < ARRAY_SIZE(setup->secrets); i++)
 		secret_store_free(setup->secrets[i]);
+	for (size_t i = 0; i < ARRAY_SIZE(setup->once); i++)
+		ledger_tool_close(setup->once[i]);
 	gwconf_free(setup->conf);
 	free(setup);
 }
@@ -219,6 +221,26 @@ int setup_check(const struct gwconf *conf, struct error *error)
 	return r;
 }
 
+/* Scopes that work once are remembered by the ledger, as a tool's calls are. */
+static int upstream_open(struct ledger *ledger, const struct gwconf_upstream *upstream,
+			 struct ledger_tool **ret_tool, struct error *error)
+{
+	char name[LEDGER_NAME_MAX];
+	const struct ledger_tool_spec spec = {
+		.name = name,
+		.executor = LEDGER_EXECUTOR_HTTP,
+		.limits = { .single = LEDGER_NO_LIMIT, .daily = LEDGER_NO_LIMIT },
+	};
+	bool once = false;
+
+	for (size_t i = 0; i < upstream->n_access; i++)
+		once |= upstream->access[i].once != GWCONF_ONCE_NOT;
+	if (!once)
+		return 0;
+	snprintf(name, sizeof(name), "up/%s", upstream->name);
+	return ledger_tool_open(ledger, &spec, ret_tool, error);
+}
+
 int setup_open(struct ledger *ledger, struct gwconf *conf, struct setup **ret_setup,
 	       struct error *error)
 {
@@ -234,7 +256,9 @@ int setup_open(struct ledger *ledger, struct gwconf *conf, struct setup **ret_se
 	r = secrets_check(conf, error);
 	for (size_t i = 0; r == 0 && i < conf->n_upstreams; i++) {
 		setup->secrets[i] = secret_store_new();
-		r = setup->secrets[i] ? 0 : error_set(error, ENOMEM, "out of memory");
+		r = setup->secrets[i]
+			    ? upstream_open(ledger, &conf->upstreams[i], &setup->once[i], error)
+			    : error_set(error, ENOMEM, "out of memory");
 	}
 	for (size_t i = 0; r == 0 && i < conf->n_tools; i++) {
 		struct tool *tool = &setup->tools[setup->n_tools];

@@ -5,247 +5,25 @@
  *   identify   which fence is this, and does it live                          -> 401
  *   authorize  is there such an upstream, and does a scope of the fence open
  *              this method and path of it                                     -> 404, 403
- *   select     headers that may go, a query that names no credential          -> 400
- *   fetch      the credential, in a thread that may wait                      -> 503
+ *   select     headers that may go, a query that names no credential, for whom -> 400, 403
+ *   reserve    only of scopes that work once: the ledger, by key or grant     -> 403, 409, 422
+ *   fetch      the credential, in a thread that may wait                      -> 503, 403
  *   send       the request; the event is written when the upstream's head is there, and before any byte of the answer leaves
  *   pass       the body as it comes, by that thread, to a descriptor of the connection
  *
- * There is no key and no ledger here: what a repeated request means is the upstream's matter. Fails closed: what cannot be
- * recorded is not sent, and an answer in which a secret could not be seen is not passed on.
+ * Of other scopes there is no key and no ledger here: what a repeated request means is the upstream's matter. Fails closed: what
+ * cannot be recorded is not sent. From fetch on it is flight.c's.
  */
+#include "gateway/flight.h"
+
 #include <errno.h>
-#include <poll.h>
+#include <openssl/evp.h>
 #include <stdarg.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <sys/uio.h>
-#include <time.h>
 
 #include "admin/report.h"
-#include "broker/send.h"
-#include "gateway/call.h"
-#include "gateway/pool.h"
-
-#define HEADERS_MAX 64
-
-struct flight {
-	struct work work; /* first: resume() gets it */
-	struct pool_task task;
-	struct send_sink sink;
-	struct gateway *gateway;
-	struct setup *setup;
-	const struct gwconf_upstream *upstream; /* the setup's; NULL: there is no such */
-	struct secret_store *secrets;
-	struct caller *caller;
-	const char *scope; /* the setup's: that opened it, or would; or NULL */
-	char *method, *target, *body;
-	size_t body_n;
-	char *headers[HEADERS_MAX + 1];
-	size_t n_headers;
-	char action[288], tool[80];
-	int fd;	       /* of the connection, our own; -1 */
-	bool persists; /* another request may follow on it */
-	bool old;      /* HTTP/1.0: the end of the connection ends the body */
-	bool chunked, whole;
-	long long wait_ms; /* for a client that does not read */
-	enum ledger_code code;
-	char reason[200];     /* for the event */
-	const char *public;   /* for the caller; NULL: the same */
-	struct secret secret; /* in the pool's thread only */
-	struct send_result result;
-	struct timespec start;
-};
-
-/* --- the record ------------------------------------------------------------------------------- */
-
-static int64_t latency_us(const struct flight *flight)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (int64_t)(now.tv_sec - flight->start.tv_sec) * 1000000 +
-	       (now.tv_nsec - flight->start.tv_nsec) / 1000;
-}
-
-/* Any thread. */
-static void flight_record(const struct flight *flight)
-{
-	struct report_row row = {
-		.op = CORDON_OP_CALL,
-		.code = flight->code,
-		.caller = flight->caller ? &flight->caller->id : NULL,
-		.reason = flight->reason[0] ? flight->reason : NULL,
-		.gateway = { .tool = flight->tool,
-			     .action = flight->action,
-			     .scope = flight->scope,
-			     .upstream_status = flight->result.status ? flight->result.status : -1,
-			     .latency_us = latency_us(flight) },
-	};
-
-	report_write(flight->gateway->report, &row);
-}
-
-/* --- the client's side: in the pool's thread -------------------------------------------------- */
-
-static struct flight *flight_of(struct send_sink *sink)
-{
-	return (struct flight *)((char *)sink - offsetof(struct flight, sink));
-}
-
-/* Writes all of it, or says that the client does not take it. */
-static int write_all(struct flight *flight, struct iovec *iov, int n)
-{
-	while (n) {
-		struct msghdr message = { .msg_iov = iov, .msg_iovlen = (size_t)n };
-		ssize_t sent = sendmsg(flight->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
-
-		if (sent < 0 && errno == EAGAIN) {
-			struct pollfd ready = { .fd = flight->fd, .events = POLLOUT };
-
-			if (poll(&ready, 1, (int)flight->wait_ms) <= 0)
-				return -ETIMEDOUT;
-			continue;
-		}
-		if (sent < 0 && errno == EINTR)
-			continue;
-		if (sent < 0)
-			return -errno;
-		for (; n && (size_t)sent >= iov->iov_len; iov++, n--)
-			sent -= (ssize_t)iov->iov_len;
-		if (n) {
-			iov->iov_base = (char *)iov->iov_base + sent;
-			iov->iov_len -= (size_t)sent;
-		}
-	}
-	return 0;
-}
-
-/* The decision stands, and is written down before the first byte of the answer. */
-static int on_begin(struct send_sink *sink, long status, const char *headers, long long length,
-		    bool bodiless)
-{
-	struct flight *flight = flight_of(sink);
-	char *head = NULL, framing[64] = "";
-	struct iovec iov;
-	int n, r;
-
-	/* Before the client hears of it, and may ask again. */
-	if (status == 401)
-		secret_forget(flight->secrets, &flight->secret);
-	flight->code = LEDGER_OK;
-	flight->chunked = !bodiless && length < 0 && !flight->old;
-	if (length >= 0 && status != 204)
-		snprintf(framing, sizeof(framing), "Content-Length: %lld\r\n", length);
-	else if (flight->chunked)
-		snprintf(framing, sizeof(framing), "Transfer-Encoding: chunked\r\n");
-	else if (!bodiless)
-		flight->persists = false;
-	flight_record(flight);
-	n = asprintf(&head, "HTTP/1.1 %ld %s\r\n%s%s%s\r\n", status, status < 400 ? "OK" : "Error",
-		     headers, framing, flight->persists ? "" : "Connection: close\r\n");
-	if (n < 0)
-		return -ENOMEM;
-	iov = (struct iovec){ head, (size_t)n };
-	r = write_all(flight, &iov, 1);
-	free(head);
-	return r;
-}
-
-static int on_body(struct send_sink *sink, const char *p, size_t n)
-{
-	struct flight *flight = flight_of(sink);
-	char size[24];
-	struct iovec iov[3] = { { size, (size_t)snprintf(size, sizeof(size), "%zx\r\n", n) },
-				{ (void *)(uintptr_t)p, n },
-				{ (void *)(uintptr_t) "\r\n", 2 } };
-
-	return flight->chunked ? write_all(flight, iov, 3) : write_all(flight, &iov[1], 1);
-}
-
-static bool on_gone(struct send_sink *sink)
-{
-	struct flight *flight = flight_of(sink);
-	struct pollfd state = { .fd = flight->fd, .events = POLLRDHUP };
-
-	return poll(&state, 1, 0) > 0 && (state.revents & (POLLRDHUP | POLLHUP | POLLERR));
-}
-
-/* --- in the pool's thread --------------------------------------------------------------------- */
-
-static void fail(struct flight *flight, enum ledger_code code, const char *reason)
-{
-	flight->code = code;
-	snprintf(flight->reason, sizeof(flight->reason), "%s", reason);
-}
-
-/* What the end of the transfer means where nothing of the answer was passed on. */
-static void judge_end(struct flight *flight)
-{
-	switch (flight->result.end) {
-	case SEND_AMBIGUOUS:
-		fail(flight, LEDGER_OUTCOME_AMBIGUOUS,
-		     "the upstream did not answer; whether it did something is not known");
-		break;
-	case SEND_TOO_LONG:
-		fail(flight, LEDGER_EXECUTION_FAILED,
-		     "the upstream's answer is longer than answer_bytes, and was not passed on");
-		break;
-	case SEND_UNSEEN:
-		fail(flight, LEDGER_EXECUTION_FAILED,
-		     "the upstream's answer is encoded, and was not passed on");
-		break;
-	default:
-		fail(flight, LEDGER_EXECUTION_FAILED, "the upstream did not answer");
-	}
-	flight_record(flight);
-}
-
-static void send_it(struct flight *flight)
-{
-	const struct send_request request = {
-		.upstream = flight->upstream,
-		.method = flight->method,
-		.target = flight->target,
-		.headers = flight->headers,
-		.body = flight->body,
-		.body_n = flight->body_n,
-		.secret = flight->upstream->has_credential ? &flight->secret : NULL,
-	};
-
-	send_run(&request, &flight->sink, &flight->result);
-	if (!flight->result.began) {
-		judge_end(flight);
-		return;
-	}
-	flight->whole = flight->result.end == SEND_WHOLE;
-	if (flight->whole && flight->chunked) {
-		struct iovec end = { (void *)(uintptr_t) "0\r\n\r\n", 5 };
-
-		flight->whole = write_all(flight, &end, 1) == 0;
-	}
-}
-
-static void on_task(struct pool_task *task)
-{
-	struct flight *flight = (struct flight *)((char *)task - offsetof(struct flight, task));
-	const struct identity *id = &flight->caller->id;
-	struct error error = { "" };
-	int r = 0;
-
-	if (flight->upstream->has_credential)
-		r = secret_get(flight->secrets, flight->upstream, id->subject, id->tenant,
-			       &flight->secret, &error);
-	if (r < 0) {
-		fail(flight, LEDGER_UNAVAILABLE, error.text[0] ? error.text : "out of memory");
-		flight->public =
-			"the gateway cannot have the credential of this upstream; nothing was sent";
-		flight_record(flight);
-	} else {
-		send_it(flight);
-	}
-	secret_release(&flight->secret);
-	worker_post(&flight->work);
-}
+#include "admin/tokens.h"
+#include "gateway/input.h"
 
 /* --- in the worker ---------------------------------------------------------------------------- */
 
@@ -258,6 +36,7 @@ static void flight_free(struct flight *flight)
 	free(flight->method);
 	free(flight->target);
 	free(flight->body);
+	ledger_answer_clear(&flight->job.answer);
 	caller_unref(flight->caller);
 	setup_unref(flight->setup);
 	free(flight);
@@ -318,15 +97,18 @@ static int identify(struct flight *flight, const struct request *request)
 }
 
 static int authorize(struct flight *flight, const struct request *request,
-		     const struct head_text *name, const struct head_text *rest)
+		     const struct head_text *name, const struct head_text *rest,
+		     const struct gwconf_access **ret_access)
 {
 	const struct gwconf *conf = request->setup->conf;
 	const struct gwconf_access *access, *lacking;
+	size_t at = 0;
 
 	for (size_t i = 0; i < conf->n_upstreams; i++)
 		if (conf->upstreams[i].n_access && head_text_is(name, conf->upstreams[i].name)) {
 			flight->upstream = &conf->upstreams[i];
 			flight->secrets = request->setup->secrets[i];
+			at = i;
 		}
 	if (!flight->upstream)
 		return refuse(flight, LEDGER_TOOL_UNKNOWN, "no such upstream");
@@ -334,6 +116,9 @@ static int authorize(struct flight *flight, const struct request *request,
 			       rest->p, rest->n, has_scope, &request->caller->id, &lacking);
 	if (access) {
 		flight->scope = access->scope;
+		*ret_access = access;
+		if (access->once != GWCONF_ONCE_NOT)
+			flight->once = request->setup->once[at];
 		return 0;
 	}
 	if (!lacking)
@@ -357,7 +142,7 @@ static int select_headers(struct flight *flight, const struct request *request)
 	while (head_next(&rest, &name, &value)) {
 		if (!filter_request_header(upstream, name.p, name.n))
 			continue;
-		if (flight->n_headers == HEADERS_MAX)
+		if (flight->n_headers == FLIGHT_HEADERS_MAX)
 			return refuse(flight, LEDGER_MALFORMED_REQUEST, "too many headers");
 		/* A header without a value is written with a semicolon to libcurl. */
 		if (asprintf(&flight->headers[flight->n_headers], "%.*s%s%.*s", (int)name.n, name.p,
@@ -367,6 +152,61 @@ static int select_headers(struct flight *flight, const struct request *request)
 		}
 		flight->n_headers++;
 	}
+	return 0;
+}
+
+/* The upstream is told for whom, percent signs for all but letters, digits and - . _ ~ @: one spelling, which no name can leave. */
+static int say_whom(struct flight *flight, const struct request *request)
+{
+	static const char plain[] =
+		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~@";
+	const char *header = filter_subject_header(flight->upstream);
+	const char *subject = request->caller->id.subject;
+	char value[3 * IDENTITY_TEXT_MAX + 1], *p = value;
+
+	if (!header)
+		return 0;
+	if (!subject[0])
+		return refuse(flight, LEDGER_SCOPE_DENIED,
+			      "this upstream is asked on behalf of a user, and the fence has none");
+	if (flight->n_headers == FLIGHT_HEADERS_MAX)
+		return refuse(flight, LEDGER_MALFORMED_REQUEST, "too many headers");
+	for (; *subject; subject++)
+		p += sprintf(p, strchr(plain, *subject) ? "%c" : "%%%02X", (unsigned char)*subject);
+	if (asprintf(&flight->headers[flight->n_headers], "%s: %s", header, value) < 0) {
+		flight->headers[flight->n_headers] = NULL;
+		return refuse(flight, LEDGER_OVERLOADED, "out of memory");
+	}
+	flight->n_headers++;
+	return 0;
+}
+
+/* What may happen once, by what: a key of the caller's own, or a grant, which somebody gave for this. */
+static int take_key(struct flight *flight, const struct request *request,
+		    const struct gwconf_access *access)
+{
+	const struct head_text *key = &request->head->idempotency_key;
+	const char *reason = NULL;
+	struct head_text token;
+	enum ledger_code code;
+
+	if (access->once == GWCONF_ONCE_KEY) {
+		if (!key->p || !input_key_is_good(key->p, key->n))
+			return refuse(flight, LEDGER_MALFORMED_REQUEST,
+				      "this scope works once for each Idempotency-Key: 1 to %d "
+				      "visible ASCII characters",
+				      LEDGER_KEY_MAX);
+		memcpy(flight->key, key->p, key->n);
+		return 0;
+	}
+	if (head_find(request->head, "Cordon-Grant", &token) != 1)
+		return refuse(flight, LEDGER_GRANT_DENIED,
+			      "this scope works once for each grant: show one in Cordon-Grant");
+	code = tokens_judge_token(request->gateway->tokens, token.p, token.n, &request->caller->id,
+				  flight->tool, access->scope, flight->grant, &reason);
+	if (code != LEDGER_OK)
+		return refuse(flight, code, "%s", reason);
+	snprintf(flight->key, sizeof(flight->key), "grant:%s", flight->grant);
 	return 0;
 }
 
@@ -396,6 +236,7 @@ static int take_request(struct flight *flight, const struct request *request,
 
 static int judge(struct flight *flight, const struct request *request)
 {
+	const struct gwconf_access *access = NULL;
 	struct head_text name, rest;
 	int r;
 
@@ -404,12 +245,113 @@ static int judge(struct flight *flight, const struct request *request)
 		 name.p);
 	r = identify(flight, request);
 	if (r == 0)
-		r = authorize(flight, request, &name, &rest);
+		r = authorize(flight, request, &name, &rest, &access);
 	if (r == 0)
 		r = select_headers(flight, request);
 	if (r == 0)
+		r = say_whom(flight, request);
+	if (r == 0)
 		r = take_request(flight, request, &rest);
+	if (r == 0 && flight->once)
+		r = take_key(flight, request, access);
 	return r;
+}
+
+/* --- sending, by another thread --------------------------------------------------------------- */
+
+static int launch(struct flight *flight)
+{
+	flight->work.resume = on_resume;
+	flight->ready_s = flight_now_s();
+	if (pool_submit(flight->gateway->streams, &flight->task) == 0)
+		return 0;
+	return refuse(flight, LEDGER_OVERLOADED, "too many answers of upstreams at once");
+}
+
+static void on_ledger(struct ledger_job *job)
+{
+	worker_post(job->data);
+}
+
+/* Nothing was sent: the key may be used again, once the ledger knows. */
+static int give_up(struct flight *flight)
+{
+	ledger_answer_clear(&flight->job.answer);
+	memset(&flight->job, 0, sizeof(flight->job));
+	flight->job.verb = LEDGER_FINISH;
+	flight->job.id = flight->call;
+	flight->job.outcome = LEDGER_STATE_FAILED;
+	flight->job.done = on_ledger;
+	flight->job.data = &flight->work;
+	flight->work.resume = on_resume;
+	return ledger_submit(flight->gateway->ledger, &flight->job);
+}
+
+/* The ledger has decided. */
+static void on_reserved(struct work *work)
+{
+	struct flight *flight = (struct flight *)work;
+	enum ledger_code code = flight->job.answer.code;
+
+	flight->call = flight->job.answer.call;
+	if (code == LEDGER_EXECUTE && !work->conn)
+		refuse(flight, LEDGER_OVERLOADED, "the client has gone; nothing was sent");
+	else if (code == LEDGER_EXECUTE && launch(flight) == 0)
+		return;
+	else if (code != LEDGER_EXECUTE)
+		flight->code = code == LEDGER_DUPLICATE ? LEDGER_KEY_USED : code;
+	flight_record(flight);
+	if (code != LEDGER_EXECUTE || give_up(flight) < 0)
+		on_resume(work);
+}
+
+/* SHA-256 of what is asked for: the same key with anything else is refused. */
+static int digest(struct flight *flight)
+{
+	EVP_MD_CTX *md = EVP_MD_CTX_new();
+	bool ok = md && EVP_DigestInit_ex(md, EVP_sha256(), NULL) &&
+		  EVP_DigestUpdate(md, flight->method, strlen(flight->method)) &&
+		  EVP_DigestUpdate(md, "\n/", 2) &&
+		  EVP_DigestUpdate(md, flight->tool, strlen(flight->tool)) &&
+		  EVP_DigestUpdate(md, flight->target, strlen(flight->target)) &&
+		  EVP_DigestUpdate(md, "\n", 1) &&
+		  EVP_DigestUpdate(md, flight->body, flight->body_n) &&
+		  EVP_DigestFinal_ex(md, flight->job.call.digest, NULL);
+
+	EVP_MD_CTX_free(md);
+	return ok ? 0 : refuse(flight, LEDGER_OVERLOADED, "out of memory");
+}
+
+/* Durable before anything leaves. */
+static int reserve(struct flight *flight)
+{
+	const struct identity *id = &flight->caller->id;
+	int r = digest(flight);
+
+	if (r < 0)
+		return r;
+	flight->job.verb = LEDGER_CALL;
+	flight->job.call.fence = id->fence_id;
+	flight->job.call.tenant = id->tenant;
+	flight->job.call.subject = id->subject;
+	flight->job.call.task = id->task;
+	flight->job.call.grant = flight->grant[0] ? flight->grant : NULL;
+	flight->job.call.tool = flight->once;
+	flight->job.call.tool_name = flight->tool;
+	flight->job.call.method = flight->method;
+	flight->job.call.route = flight->action;
+	flight->job.call.scope = flight->scope;
+	flight->job.call.scope_granted = true;
+	flight->job.call.key = flight->key;
+	flight->job.call.start = true;
+	flight->job.done = on_ledger;
+	flight->job.data = &flight->work;
+	flight->work.resume = on_reserved;
+	r = ledger_submit(flight->gateway->ledger, &flight->job);
+	if (r == 0)
+		return 0;
+	return refuse(flight, r == -EAGAIN ? LEDGER_OVERLOADED : LEDGER_UNAVAILABLE,
+		      "the ledger takes nothing now; nothing was sent");
 }
 
 void up_handle(const struct request *request)
@@ -433,18 +375,15 @@ void up_handle(const struct request *request)
 	flight->caller = caller_ref(request->caller);
 	flight->fd = -1;
 	flight->wait_ms = request->setup->conf->idle_ms;
-	flight->sink = (struct send_sink){ on_begin, on_body, on_gone };
 	snprintf(flight->action, sizeof(flight->action), "%.*s %.*s", (int)head->name.n,
 		 head->name.p, (int)(head->path.n < 256 ? head->path.n : 256), head->path.p);
-	flight->task.run = on_task;
+	flight->task.run = flight_run;
 	flight->task.owner = request->share;
 	if (judge(flight, request) == 0) {
 		conn_wait(request->conn, &flight->work);
-		flight->work.resume = on_resume;
-		if (pool_submit(request->gateway->streams, &flight->task) == 0)
+		if ((flight->once ? reserve(flight) : launch(flight)) == 0)
 			return;
 		work_end(&flight->work);
-		refuse(flight, LEDGER_OVERLOADED, "too many answers of upstreams at once");
 	}
 	flight_record(flight);
 	conn_refuse(request->conn, flight->code, flight->reason);

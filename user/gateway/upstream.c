@@ -160,9 +160,9 @@ void upstream_send(const struct tool *tool, int64_t call, const char *body,
 /* --- settling --------------------------------------------------------------------------------- */
 
 /* Until it is written, or a minute has passed: then the start of this gateway finds the call. */
-static enum ledger_code settle(struct gateway *gateway, int64_t call,
-			       const struct upstream_answer *answer,
-			       struct ledger_answer *ret_finish)
+enum ledger_code upstream_settle(struct gateway *gateway, int64_t call,
+				 const struct upstream_answer *answer,
+				 struct ledger_answer *ret_finish)
 {
 	struct timespec pause = { .tv_nsec = 100 * 1000000L };
 	time_t end = time(NULL) + SETTLE_SECONDS;
@@ -198,7 +198,7 @@ enum ledger_code upstream_execute(struct gateway *gateway, const struct tool *to
 	enum ledger_code code;
 
 	upstream_send(tool, call, body, &answer);
-	code = settle(gateway, call, &answer, ret_finish);
+	code = upstream_settle(gateway, call, &answer, ret_finish);
 	*ret_status = answer.status;
 	*ret_result = answer.result;
 	if (code == LEDGER_UNAVAILABLE || code == LEDGER_OVERLOADED ||
@@ -216,8 +216,9 @@ enum ledger_code upstream_give_up(struct gateway *gateway, int64_t call,
 {
 	const struct upstream_answer nothing = { .outcome = LEDGER_STATE_FAILED };
 
-	return settle(gateway, call, &nothing, ret_finish) == LEDGER_OK ? LEDGER_OVERLOADED
-									: LEDGER_COMMIT_UNKNOWN;
+	return upstream_settle(gateway, call, &nothing, ret_finish) == LEDGER_OK
+		       ? LEDGER_OVERLOADED
+		       : LEDGER_COMMIT_UNKNOWN;
 }
 
 enum ledger_code gateway_execute_kept(struct gateway *gateway, const struct ledger_answer *approved,
@@ -235,7 +236,7 @@ enum ledger_code gateway_execute_kept(struct gateway *gateway, const struct ledg
 					&result, &status);
 	} else {
 		/* The tool went away meanwhile: nothing leaves. */
-		code = settle(gateway, approved->call, &nothing, ret_answer);
+		code = upstream_settle(gateway, approved->call, &nothing, ret_answer);
 		code = code == LEDGER_OK ? LEDGER_EXECUTION_FAILED : LEDGER_COMMIT_UNKNOWN;
 	}
 	setup_unref(setup);

@@ -35,6 +35,11 @@ enum ledger_code upstream_execute(struct gateway *gateway, const struct tool *to
 				  const char *body, struct ledger_answer *ret_finish,
 				  char **ret_result, long *ret_status);
 
+/* Writes what came of a call into the ledger, for as long as that takes within a minute. Returns the ledger's answer. Blocks. */
+enum ledger_code upstream_settle(struct gateway *gateway, int64_t call,
+				 const struct upstream_answer *answer,
+				 struct ledger_answer *ret_finish);
+
 /*
  * For a call that nothing was sent of and nothing will be: settles it as failed, so that its key can be used again. Blocks;
  * LEDGER_OVERLOADED, or COMMIT_UNKNOWN when that could not be written. *ret_finish as of upstream_execute().

@@ -182,15 +182,20 @@ struct gwconf_key {
 /* Methods that fences may use on upstreams: a bit each, in the order of gwconf_up_methods, which ends with NULL. */
 extern const char *const gwconf_up_methods[];
 
+/* How often what a scope opens may be done: as often as asked, or once for each key or each grant. */
+enum gwconf_once { GWCONF_ONCE_NOT, GWCONF_ONCE_KEY, GWCONF_ONCE_GRANT };
+
 /* What one scope opens of an upstream. */
 struct gwconf_access {
 	char *scope;
+	unsigned int once;	   /* enum gwconf_once */
 	unsigned int methods;	   /* bits */
 	struct conf_strings paths; /* patterns: see gwconf_path_matches() */
 	struct conf_mark mark;
 };
 
-/* On whose behalf the gateway speaks: which credential is shown. */
+/* On whose behalf the gateway speaks: which credential is shown, and whether the upstream is told for whom. */
+#define GWCONF_SUBJECT_HEADER "Cordon-On-Behalf-Of" /* unless subject_header names another */
 enum gwconf_subject { GWCONF_ON_BEHALF_OF, GWCONF_SERVICE };
 
 /* How the credential is shown, and where it comes from: one of each. */
@@ -210,6 +215,9 @@ struct gwconf_credential {
 	struct {
 		char *url, *path, *field, *token_file, *ca; /* ca may be NULL */
 	} vault;
+
+	/* What one fence has of it: so many requests, for so long after its first; 0: no end. */
+	long long uses, lifetime_ms;
 };
 
 struct gwconf_upstream {
@@ -222,6 +230,7 @@ struct gwconf_upstream {
 	struct gwconf_access access[GWCONF_SCOPES_MAX];
 	size_t n_access;
 	unsigned int subject; /* enum gwconf_subject */
+	char *subject_header; /* NULL: GWCONF_SUBJECT_HEADER */
 	bool has_credential;
 	struct gwconf_credential credential;
 	struct conf_strings headers; /* of requests, let through besides those that always are */

@@ -12,6 +12,7 @@
 
 const char *const gwconf_up_methods[] = { "GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", NULL };
 static const char *const subject_words[] = { "on_behalf_of", "service", NULL };
+static const char *const once_words[] = { "not", "key", "grant", NULL };
 
 void gwconf_upstream_release(struct gwconf_upstream *upstream)
 {
@@ -20,6 +21,7 @@ void gwconf_upstream_release(struct gwconf_upstream *upstream)
 		upstream->name,
 		upstream->url,
 		upstream->ca,
+		upstream->subject_header,
 		credential->header,
 		credential->prefix,
 		credential->query,
@@ -239,7 +241,9 @@ bool gwconf_header_may_pass(const char *name, size_t size)
 		"x-forwarded-", "x-real-ip", "x-client-ip", "x-original-", "x-rewrite-",
 		"x-http-method", "x-http-method-override", "x-method-override", "accept-encoding",
 		/* what is a credential */
-		"authorization", "proxy-", "cookie", "cookie2", NULL
+		"authorization", "proxy-", "cookie", "cookie2",
+		/* what the gateway alone says */
+		"cordon-", NULL
 	};
 
 	return token_is_good(name, size) && !header_is_one_of(name, size, never);
@@ -343,6 +347,10 @@ static const struct conf_key access_keys[] = {
 	  .max = GWCONF_PATHS_MAX,
 	  .doc = "where: `*` is any one part of a path, `**` at the end the rest, e.g. "
 		 "`/repos/*/issues`, `/v1/**`" },
+	{ "once", conf_read_word, ACCESS(once), .words = once_words,
+	  .expects = "`not`, `key` or `grant`", .fallback = "`not`",
+	  .doc = "what is dangerous: one request that may have had an effect for each "
+		 "`Idempotency-Key`, or for each grant in `Cordon-Grant`" },
 	CONF_KEYS_END,
 };
 
@@ -446,6 +454,12 @@ static const struct conf_key credential_keys[] = {
 	  .doc = "variable of the gateway" },
 	{ "vault", conf_read_mapping, .sub = vault_keys, .expects = "a mapping",
 	  .doc = "HashiCorp Vault, KV version 2; kept for 60 s" },
+	{ "uses", conf_read_integer, UP(credential.uses), .min = 1, .max = 1000000000,
+	  .expects = "a number", .fallback = "no end",
+	  .doc = "requests that one fence may have made with it" },
+	{ "lifetime", conf_read_duration, UP(credential.lifetime_ms), .min = 1000,
+	  .max = 365LL * 86400000, .expects = "a time", .fallback = "no end",
+	  .doc = "how long one fence may use it, counted from its first request" },
 	CONF_KEYS_END,
 };
 
@@ -462,6 +476,11 @@ const struct conf_key gwconf_upstream_keys[] = {
 	  .expects = "`on_behalf_of` or `service`", .fallback = "`on_behalf_of`",
 	  .doc = "whose credential is shown: the caller's user's, so that its place must name "
 		 "`{subject}`, or one for all" },
+	{ "subject_header", read_header, UP(subject_header), .expects = "a header",
+	  .fallback = "`" GWCONF_SUBJECT_HEADER "`",
+	  .doc = "in which an upstream that is asked on behalf of a user gets its name; to be said "
+		 "where "
+		 "the credential is the same for all users" },
 	{ "credential", read_credential, .sub = credential_keys, .expects = "a mapping",
 	  .fallback = "none", .doc = "what is shown there; one way to show it and one place" },
 	{ "headers", read_headers, UP(headers), .max = 32, .expects = "a list of headers",
@@ -485,6 +504,19 @@ static const char *place_of(const struct gwconf_credential *credential)
 					: credential->systemd;
 }
 
+/* Could the header that names the user hold what somebody else says? */
+static bool header_is_spoken_for(const struct gwconf_upstream *upstream)
+{
+	const char *header = upstream->subject_header;
+	bool spoken_for = strncasecmp(header, "cordon-", 7) != 0 &&
+			  !gwconf_header_may_pass(header, strlen(header));
+
+	for (size_t i = 0; i < upstream->headers.n; i++)
+		spoken_for |= !strcasecmp(header, upstream->headers.v[i]);
+	return spoken_for ||
+	       (upstream->credential.header && !strcasecmp(header, upstream->credential.header));
+}
+
 static void judge(struct conf_reader *reader, const struct gwconf_upstream *upstream)
 {
 	const struct gwconf_credential *credential = &upstream->credential;
@@ -495,11 +527,22 @@ static void judge(struct conf_reader *reader, const struct gwconf_upstream *upst
 		conf_reader_fault(
 			reader, upstream->mark,
 			"a credential without `scopes` is never shown; tools have their own");
-	if (upstream->has_credential && upstream->subject == GWCONF_ON_BEHALF_OF && !names)
+	if (upstream->has_credential && upstream->subject == GWCONF_ON_BEHALF_OF && !names &&
+	    !upstream->subject_header)
 		conf_reader_fault(
 			reader, upstream->mark,
 			"on behalf of a user means that user's credential: name {subject} "
-			"in its place, or say `subject: service`");
+			"in its place, or the `subject_header` that the upstream goes by, or say "
+			"`subject: service`");
+	if (upstream->subject_header && upstream->subject == GWCONF_SERVICE)
+		conf_reader_fault(reader, upstream->mark,
+				  "`subject: service` tells no user; `subject_header` is for "
+				  "`on_behalf_of`");
+	if (upstream->subject_header && header_is_spoken_for(upstream))
+		conf_reader_fault(
+			reader, upstream->mark,
+			"`%s` is a credential's, or frames the request, or is in `headers`",
+			upstream->subject_header);
 	if (names && upstream->subject == GWCONF_SERVICE)
 		conf_reader_fault(reader, upstream->mark,
 				  "`subject: service` is one credential for all; {subject} is not");

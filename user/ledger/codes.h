@@ -53,11 +53,15 @@
 	  "the request names another host than the one that it was sent for")                      \
 	X(UPLOAD_EXHAUSTED, "upload_exhausted", 403, "never",                                      \
 	  "the fence has sent as much as limits.upload allows")                                    \
+	X(CREDENTIAL_EXHAUSTED, "credential_exhausted", 403, "never",                              \
+	  "the fence has used the upstream's credential as often, or for as long, as it may")      \
 	X(OBJECT_NOT_FOUND, "object_not_found", 404, "changed", "there is no such object")         \
 	X(APPROVAL_NOT_FOUND, "approval_not_found", 404, "never", "there is no such approval")     \
 	X(CALL_NOT_FOUND, "call_not_found", 404, "never", "there is no such call")                 \
 	X(TOOL_UNKNOWN, "tool_unknown", 404, "never", "no such tool is configured")                \
 	X(KEY_IN_FLIGHT, "key_in_flight", 409, "same_key", "a call with this key is under way")    \
+	X(KEY_USED, "key_used", 409, "never",                                                      \
+	  "this key, or this grant, has had its one use; what was answered then is not kept")      \
 	X(OUTCOME_AMBIGUOUS, "outcome_ambiguous", 409, "same_key",                                 \
 	  "whether the call had its effect is not known; an operator settles it")                  \
 	X(APPROVAL_NOT_PENDING, "approval_not_pending", 409, "never", "this was decided before")   \
