@@ -15,6 +15,9 @@
  */
 #include "file.bpf.h"
 #include "guard.bpf.h"
+#include "held.bpf.h"
+#include "ioctl.bpf.h"
+#include "mount.bpf.h"
 #include "net.bpf.h"
 #include "netin.bpf.h"
 #include "peer.bpf.h"
