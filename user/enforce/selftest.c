@@ -1055,7 +1055,7 @@ static int run_moved(struct enforce_fence *fence, const struct arena *arena,
 {
 	const __u64 *count = denied_count(fence);
 	char path[4200], pid_text[16];
-	int go[2], fd, err, pidfd;
+	int go[2], fd, err, ended = 0, pidfd;
 	pid_t pid;
 
 	if (pipe2(go, O_CLOEXEC))
@@ -1086,10 +1086,10 @@ static int run_moved(struct enforce_fence *fence, const struct arena *arena,
 	close(go[1]);
 	if (pid > 0) {
 		pidfd = syscall(SYS_pidfd_open, pid, 0);
-		child_wait(arena, pid, pidfd);
+		ended = child_wait(arena, pid, pidfd);
 		close(pidfd);
 	}
-	return err;
+	return err ?: ended;
 }
 
 /* These deny nothing here, so only their pins can be looked at; a reporter that is missing is missed under load only. */
