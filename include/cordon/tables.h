@@ -225,6 +225,7 @@
 	R(GW_DOMAIN, DENY, "gateway.domain", "network.domains lacks the name or the port")        \
 	R(GW_ADDRESS, DENY, "gateway.address", "the name leads where nobody may be reached")      \
 	R(GW_UPLOAD, DENY, "gateway.upload", "the fence has sent as much as limits.upload says")  \
+	R(GW_CANARY, DENY, "gateway.canary", "a placeholder for a credential was on its way out") \
 	R(GW_STATE, DENY, "gateway.state", "the decision could not be recorded")                  \
 	R(ALERT_DENY_RATE, ALLOW, "alert.deny_rate", "denials of one fence in the window")        \
 	R(ALERT_DESTRUCTIVE, ALLOW, "alert.destructive", "destructive calls of one subject")

@@ -488,6 +488,44 @@ def _(world):
     tunnel.close()
 
 
+@case("X-39", "a placeholder goes nowhere: not in a name, a head, or a body however it is cut; its neighbours do")
+def _(world):
+    place = world.reach("good.test", "*.good.test")
+    with open(world.canary, encoding="utf-8") as f:
+        text = f.read().strip()
+
+    def post(body, step):
+        with world.gw.connect(place, 20) as c:
+            c.send(f"POST http://good.test/up HTTP/1.1\r\nHost: good.test\r\nContent-Length: {len(body)}\r\n\r\n".encode())
+            try:
+                for i in range(0, len(body), step):
+                    c.send(body[i:i + step])
+                    time.sleep(0.005)
+                return c.read()
+            except OSError:
+                return None
+
+    plain = b"y" * 20000 + text[:-1].encode() + b"." + b"y" * 20000
+    for step in (7001, len(plain)):
+        equal(post(plain, step).body, b"40032\n", "a neighbour")
+        equal(world.web.hits[-1][4], plain)
+    for body, step in ((text.encode(), 5), (b"x" * 20000 + text.encode() + b"x" * 9, 20010), (b"x" * 300000 + text.encode().hex().encode(), 99999),
+                       (b"x" * 64 + "".join(f"%{ord(c):02x}" for c in text).encode(), 13)):
+        before = len(world.web.hits)
+        reply = post(body, step)
+        assert reply is None or reply.status in (0, 403), reply
+        time.sleep(0.1)
+        for hit in world.web.hits[before:]:
+            assert len(hit[4]) < len(body) and text.encode() not in hit[4], "it arrived"
+        event = world.wait_event(place, "reached", 0) if reply is None or not reply.status else world.wait_event(place, "reach")
+        assert event, "nobody was told"
+    refused(world, place, f"{text.lower()}.good.test:443", "placeholder_seen")
+    refused(world, place, f"{text[:9]}.{text[9:]}.good.test:443", "placeholder_seen")
+    told = [e for e in world.events(place) if e["rule"] == "gateway.canary"]
+    assert len(told) == 6 and all(e["verdict"] == "deny" and text not in str(e) for e in told), told
+    equal(absolute(world, place, "http://good.test/hello").status, 200, "twin")
+
+
 @case("X-38", "while events cannot be written nobody is reached")
 def _(world):
     place = world.reach("good.test")

@@ -42,7 +42,9 @@ class World(base.World):
         self.local = Web(None, self.files, [("127.0.0.1", 80), ("93.184.216.1", 80)])
         self.names.table.update({name: [PUBLIC] for name in ("good.test", "other.test", "denied.test", "a.sub.test", "a.b.sub.test",
                                                              "sub.test", "xsub.test", "apt.test", "registry.test", "git.test")})
-        self.gw = self.gateway(config=f"nameservers: 127.0.0.1:{self.names.port}\nworkers: 2\n",
+        self.canary = os.path.join(self.directory, "canary")
+        self.gw = self.gateway(config=f"nameservers: 127.0.0.1:{self.names.port}\nworkers: 2\n"
+                                      f"upstreams: [{{name: decoy, url: 'http://127.0.0.1:1', canary: {{file: {self.canary}}}}}]\n",
                                limits="tunnels: 8, dial: 1500ms, tunnel_idle: 60s").start()
 
     def reach(self, *domains, allow=(), upload=0, where=None):

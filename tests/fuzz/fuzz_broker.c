@@ -29,9 +29,9 @@ static struct gwconf_upstream upstream = {
 };
 
 /* All that goes out of a stream, cut after each `step` bytes; as many bytes as went in. */
-static char *run(const char *p, size_t n, size_t step)
+static char *run(const char *p, size_t n, size_t step, bool *ret_seen)
 {
-	struct scrub scrub = { .n_forms = 0 };
+	struct scrub scrub = { .n_held = 0 };
 	char *all = malloc(n + 1);
 	const char *out;
 	size_t out_n, at = 0;
@@ -47,21 +47,29 @@ static char *run(const char *p, size_t n, size_t step)
 	MUST(scrub_feed(&scrub, NULL, 0, true, &out, &out_n) == 0 && at + out_n == n);
 	memcpy(all + at, out, out_n);
 	all[n] = '\0';
+	*ret_seen = scrub.seen != 0;
 	scrub_release(&scrub);
 	return all;
 }
 
 static void judge_body(const char *p, size_t n)
 {
-	char *whole = run(p, n, n ? n : 1);
+	struct scrub_forms forms = { .n = 0 };
+	bool seen, seen_cut;
+	char *whole = run(p, n, n ? n : 1, &seen);
+	size_t form;
 
+	/* What looks for placeholders finds where what hides secrets hides, however it is cut. */
+	MUST(scrub_forms_add(&forms, secret, SECRET_N) == 0);
+	MUST(scrub_forms_find(&forms, p, n, &form) == seen);
+	scrub_forms_release(&forms);
 	MUST(!memmem(whole, n, secret, SECRET_N));
 	for (size_t i = 0; i < n; i++)
 		MUST(whole[i] == p[i] || whole[i] == '*');
 	for (size_t step = 1; step < 8; step++) {
-		char *cut = run(p, n, step);
+		char *cut = run(p, n, step, &seen_cut);
 
-		MUST(!memcmp(cut, whole, n));
+		MUST(!memcmp(cut, whole, n) && seen == seen_cut);
 		free(cut);
 	}
 	free(whole);
@@ -82,7 +90,7 @@ static void judge_location(const char *p, size_t n)
 static void judge_head(const char *p, size_t n)
 {
 	struct filter_answer answer = { .length = -1 };
-	struct scrub scrub = { .n_forms = 0 };
+	struct scrub scrub = { .n_held = 0 };
 	char *text;
 
 	MUST(scrub_add(&scrub, secret, SECRET_N) == 0);

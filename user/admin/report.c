@@ -59,6 +59,8 @@ enum cordon_rule report_rule(enum ledger_code code)
 		return CORDON_RULE_GW_ADDRESS;
 	case LEDGER_UPLOAD_EXHAUSTED:
 		return CORDON_RULE_GW_UPLOAD;
+	case LEDGER_PLACEHOLDER_SEEN:
+		return CORDON_RULE_GW_CANARY;
 	case LEDGER_OBJECT_NOT_FOUND:
 		return CORDON_RULE_GW_OBJECT;
 	case LEDGER_AMOUNT_OUT_OF_RANGE:

@@ -9,30 +9,65 @@
 
 #include "util/util.h"
 
-/* Takes p over: a form, unless it is there already. */
-static int add_form(struct scrub *scrub, char *p, size_t n, bool loose)
+static int add_link(struct scrub_forms *forms, char c, size_t form)
 {
-	if (!p)
-		return -ENOMEM;
-	for (size_t i = 0; i < scrub->n_forms; i++)
-		if (scrub->forms[i].n == n && scrub->forms[i].loose == loose &&
-		    !memcmp(scrub->forms[i].p, p, n))
-			n = 0;
-	if (n == 0 || scrub->n_forms == SCRUB_FORMS_MAX) {
-		bool known = n == 0;
+	struct scrub_link *grown =
+		reallocarray(forms->links, forms->n_links + 1, sizeof(*forms->links));
 
-		explicit_bzero(p, strlen(p));
-		free(p);
-		return known ? 0 : -ENOMEM;
-	}
-	scrub->first[(unsigned char)p[0]] = true;
-	if (loose)
-		scrub->first['%'] = scrub->first['\\'] = true;
-	scrub->forms[scrub->n_forms++] = (struct scrub_form){ p, n, loose };
+	if (!grown)
+		return -ENOMEM;
+	forms->links = grown;
+	grown[forms->n_links] =
+		(struct scrub_link){ (unsigned short)form, forms->first[(unsigned char)c] };
+	forms->first[(unsigned char)c] = (unsigned short)++forms->n_links;
 	return 0;
 }
 
-static int add_hex(struct scrub *scrub, const char *secret, size_t size, const char *digits)
+static int add_new(struct scrub_forms *forms, char *p, size_t n, bool loose)
+{
+	struct scrub_form *grown = reallocarray(forms->v, forms->n + 1, sizeof(*forms->v));
+	size_t form = forms->n;
+	int r;
+
+	if (!grown || form == SCRUB_FORMS_MAX)
+		return -ENOMEM;
+	forms->v = grown;
+	r = add_link(forms, p[0], form);
+	if (r == 0 && loose && p[0] != '%')
+		r = add_link(forms, '%', form);
+	if (r == 0 && loose && p[0] != '\\')
+		r = add_link(forms, '\\', form);
+	if (r == 0)
+		grown[forms->n++] = (struct scrub_form){ p, n, loose };
+	return r;
+}
+
+static void form_free(char *p, size_t n)
+{
+	explicit_bzero(p, n);
+	free(p);
+}
+
+/* Takes p over: a form, unless it is there already. */
+static int add_form(struct scrub_forms *forms, char *p, size_t n, bool loose)
+{
+	int r;
+
+	if (!p)
+		return -ENOMEM;
+	for (size_t i = 0; i < forms->n; i++)
+		if (forms->v[i].n == n && forms->v[i].loose == loose &&
+		    !memcmp(forms->v[i].p, p, n)) {
+			form_free(p, n);
+			return 0;
+		}
+	r = add_new(forms, p, n, loose);
+	if (r < 0)
+		form_free(p, n);
+	return r;
+}
+
+static int add_hex(struct scrub_forms *forms, const char *secret, size_t size, const char *digits)
 {
 	char *p = calloc(1, 2 * size + 1);
 
@@ -40,11 +75,11 @@ static int add_hex(struct scrub *scrub, const char *secret, size_t size, const c
 		p[2 * i] = digits[(unsigned char)secret[i] >> 4];
 		p[2 * i + 1] = digits[secret[i] & 15];
 	}
-	return add_form(scrub, p, 2 * size, false);
+	return add_form(forms, p, 2 * size, false);
 }
 
 /* The digits of base64 that depend on the secret alone, where `before` bytes stand before it. */
-static int add_base64(struct scrub *scrub, const char *secret, size_t size, size_t before,
+static int add_base64(struct scrub_forms *forms, const char *secret, size_t size, size_t before,
 		      const char *last)
 {
 	static const char digits[] =
@@ -60,10 +95,10 @@ static int add_base64(struct scrub *scrub, const char *secret, size_t size, size
 			      ((unsigned char)secret[bit / 8 - before] >> (7 - bit % 8) & 1U);
 		p[n++] = six < 62 ? digits[six] : last[six - 62];
 	}
-	return add_form(scrub, p, n, false);
+	return add_form(forms, p, n, false);
 }
 
-int scrub_add(struct scrub *scrub, const char *secret, size_t size)
+int scrub_forms_add(struct scrub_forms *forms, const char *secret, size_t size)
 {
 	static const char *const hex[] = { "0123456789abcdef", "0123456789ABCDEF" };
 	static const char *const lasts[] = { "+/", "-_" };
@@ -71,12 +106,26 @@ int scrub_add(struct scrub *scrub, const char *secret, size_t size)
 
 	if (size < SCRUB_SECRET_MIN || size > SCRUB_SECRET_MAX || memchr(secret, 0, size))
 		return -EINVAL;
-	r = add_form(scrub, strndup(secret, size), size, true);
+	r = add_form(forms, strndup(secret, size), size, true);
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(hex); i++)
-		r = add_hex(scrub, secret, size, hex[i]);
+		r = add_hex(forms, secret, size, hex[i]);
 	for (size_t i = 0; r == 0 && i < 3 * ARRAY_SIZE(lasts); i++)
-		r = add_base64(scrub, secret, size, i / 2, lasts[i % 2]);
+		r = add_base64(forms, secret, size, i / 2, lasts[i % 2]);
 	return r;
+}
+
+int scrub_add(struct scrub *scrub, const char *secret, size_t size)
+{
+	return scrub_forms_add(&scrub->own, secret, size);
+}
+
+void scrub_forms_release(struct scrub_forms *forms)
+{
+	for (size_t i = 0; i < forms->n; i++)
+		form_free(forms->v[i].p, forms->v[i].n);
+	free(forms->v);
+	free(forms->links);
+	memset(forms, 0, sizeof(*forms));
 }
 
 static int make_room(struct scrub *scrub, size_t need)
@@ -168,23 +217,24 @@ static ssize_t match(const struct scrub_form *form, const char *p, size_t n)
 
 /*
  * The first place in p[0..size) where a form may begin of which the end is not here. mask: what is to be hidden is marked there;
- * NULL: where something is, *ret_found is set and nothing else counts.
+ * NULL: where something is, nothing else counts. *ret_seen: place + 1 of a form that is there.
  */
-static size_t mark(const struct scrub *scrub, const char *p, size_t size, char *mask,
-		   bool *ret_found)
+static size_t mark(const struct scrub_forms *forms, const char *p, size_t size, char *mask,
+		   size_t *ret_seen)
 {
 	size_t hold = size;
 
 	for (size_t i = 0; i < size; i++) {
-		if (!scrub->first[(unsigned char)p[i]])
-			continue;
-		for (size_t k = 0; k < scrub->n_forms; k++) {
-			ssize_t n = match(&scrub->forms[k], p + i, size - i);
+		unsigned int link = forms->first[(unsigned char)p[i]];
 
-			if (n > 0 && !mask) {
-				*ret_found = true;
+		for (; link; link = forms->links[link - 1].next) {
+			size_t form = forms->links[link - 1].form;
+			ssize_t n = match(&forms->v[form], p + i, size - i);
+
+			if (n > 0)
+				*ret_seen = form + 1;
+			if (n > 0 && !mask)
 				return 0;
-			}
 			if (n > 0)
 				memset(mask + i, 1, (size_t)n);
 			else if (n < 0 && hold > i)
@@ -194,17 +244,30 @@ static size_t mark(const struct scrub *scrub, const char *p, size_t size, char *
 	return hold;
 }
 
+static const struct scrub_forms *forms_of(const struct scrub *scrub)
+{
+	return scrub->lent ? scrub->lent : &scrub->own;
+}
+
+bool scrub_forms_find(const struct scrub_forms *forms, const char *p, size_t n, size_t *ret_form)
+{
+	size_t seen = 0;
+
+	mark(forms, p, n, NULL, &seen);
+	*ret_form = seen - 1;
+	return seen != 0;
+}
+
 /* The usual case: nothing is held back, and nothing is to be hidden. Then nothing is copied but what is held back from now on. */
 static bool feed_clean(struct scrub *scrub, const char *p, size_t n, bool last, const char **ret_p,
 		       size_t *ret_n)
 {
-	bool found = false;
-	size_t go;
+	size_t seen = 0, go;
 
 	if (scrub->n_held)
 		return false;
-	go = mark(scrub, p, n, NULL, &found);
-	if (found)
+	go = mark(forms_of(scrub), p, n, NULL, &seen);
+	if (seen)
 		return false;
 	if (last)
 		go = n;
@@ -231,7 +294,7 @@ int scrub_feed(struct scrub *scrub, const char *p, size_t n, bool last, const ch
 	if (n)
 		memcpy(scrub->held + scrub->n_held, p, n);
 	memset(scrub->mask + scrub->n_held, 0, n);
-	go = mark(scrub, scrub->held, size, scrub->mask, NULL);
+	go = mark(forms_of(scrub), scrub->held, size, scrub->mask, &scrub->seen);
 	if (last)
 		go = size;
 	for (size_t i = 0; i < go; i++)
@@ -251,10 +314,7 @@ void scrub_reset(struct scrub *scrub)
 
 void scrub_release(struct scrub *scrub)
 {
-	for (size_t i = 0; i < scrub->n_forms; i++) {
-		explicit_bzero(scrub->forms[i].p, scrub->forms[i].n);
-		free(scrub->forms[i].p);
-	}
+	scrub_forms_release(&scrub->own);
 	if (scrub->held)
 		explicit_bzero(scrub->held, scrub->room);
 	free(scrub->held);

@@ -10,18 +10,29 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define SCRUB_FORMS_MAX 32 /* spellings of all secrets of one stream */
-#define SCRUB_SECRET_MIN 8 /* bytes; what is shorter would be found where it is not */
+#define SCRUB_FORMS_MAX 160 /* spellings of all secrets of one stream */
+#define SCRUB_SECRET_MIN 8  /* bytes; what is shorter would be found where it is not */
 #define SCRUB_SECRET_MAX 8192
 
-struct scrub {
+/* What is looked for. */
+struct scrub_forms {
 	struct scrub_form {
 		char *p; /* owned */
 		size_t n;
 		bool loose; /* the secret itself: each byte of it however it is escaped */
-	} forms[SCRUB_FORMS_MAX];
-	size_t n_forms;
-	bool first[256];   /* bytes with which a form begins */
+	} * v;		    /* owned */
+	/* By the byte with which they begin: place + 1 of the first link, and from there of the next; 0: none. */
+	struct scrub_link {
+		unsigned short form, next;
+	} * links; /* owned */
+	size_t n, n_links;
+	unsigned short first[256];
+};
+
+struct scrub {
+	struct scrub_forms own;
+	const struct scrub_forms *lent; /* in the place of its own; or NULL */
+	size_t seen;			/* place + 1 of a form that was found; 0: none was */
 	char *held, *mask; /* owned; bytes that are held back, and which of them to hide */
 	size_t n_held, room;
 	char *out; /* owned */
@@ -30,6 +41,11 @@ struct scrub {
 
 /* Adds the spellings of a secret of SCRUB_SECRET_MIN to SCRUB_SECRET_MAX bytes. 0 or -ENOMEM, -EINVAL. */
 int scrub_add(struct scrub *scrub, const char *secret, size_t size);
+int scrub_forms_add(struct scrub_forms *forms, const char *secret, size_t size);
+void scrub_forms_release(struct scrub_forms *forms); /* wipes */
+
+/* Is one of them in the text? *ret_form: its place. */
+bool scrub_forms_find(const struct scrub_forms *forms, const char *p, size_t n, size_t *ret_form);
 
 /*
  * Takes p[0..n) and gives what can go on, valid until the next call, and no longer than p; last: nothing follows, and nothing is held back. 0 or

@@ -192,7 +192,7 @@ static void judge_end(struct flight *flight)
 	default:
 		fail(flight, LEDGER_EXECUTION_FAILED, "the upstream did not answer");
 	}
-	settle(flight, flight->result.status ? outcome_of(flight->result.status)
+	settle(flight, flight->result.status		      ? outcome_of(flight->result.status)
 		       : flight->result.end == SEND_AMBIGUOUS ? LEDGER_STATE_AMBIGUOUS
 							      : LEDGER_STATE_FAILED);
 	flight_record(flight);
@@ -261,7 +261,8 @@ static int prepare(struct flight *flight)
 	if (r == 0)
 		return take_use(flight);
 	fail(flight, LEDGER_UNAVAILABLE, error.text[0] ? error.text : "out of memory");
-	flight->public = "the gateway cannot have the credential of this upstream; nothing was sent";
+	flight->public =
+		"the gateway cannot have the credential of this upstream; nothing was sent";
 	return r;
 }
 

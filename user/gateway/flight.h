@@ -30,8 +30,8 @@ struct flight {
 	size_t n_headers;
 	char action[288], tool[80];
 	char key[LEDGER_KEY_MAX + 1], grant[LEDGER_NAME_MAX + 1]; /* of once */
-	int64_t call;					       /* number of the ledger's; 0: none */
-	bool settled;					       /* the ledger knows what came of it */
+	int64_t call;	/* number of the ledger's; 0: none */
+	bool settled;	/* the ledger knows what came of it */
 	time_t ready_s; /* CLOCK_BOOTTIME: since when it may be sent */
 	int fd;		/* of the connection, our own; -1 */
 	bool persists;	/* another request may follow on it */

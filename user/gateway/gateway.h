@@ -27,6 +27,7 @@ struct caller *caller_ref(struct caller *caller); /* takes NULL */
 void caller_unref(struct caller *caller);	  /* takes NULL */
 
 struct secret_store;
+struct canaries;
 
 /* --- what is configured ----------------------------------------------------------------------- */
 
@@ -51,6 +52,7 @@ struct setup {
 		[GWCONF_UPSTREAMS_MAX]; /* as conf->upstreams; what is kept of their credentials */
 	struct ledger_tool *once
 		[GWCONF_UPSTREAMS_MAX]; /* as conf->upstreams: of those with scopes that work once; or NULL */
+	struct canaries *canaries; /* placeholders of upstreams; NULL: there are none */
 };
 struct setup *setup_ref(struct setup *setup);
 void setup_unref(struct setup *setup); /* takes NULL */

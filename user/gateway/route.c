@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "admin/report.h"
+#include "broker/canary.h"
 #include "gateway/call.h"
 #include "gateway/input.h"
 
@@ -131,6 +132,34 @@ static bool within_rate(const struct request *request, const struct route *route
 	return false;
 }
 
+/* Of the gateway's own, what goes further is the body and the key: to databases, upstreams and people. */
+static bool is_free_of_canaries(const struct request *request)
+{
+	const struct head_text *key = &request->head->idempotency_key;
+	const char *whose = canaries_find(request->setup->canaries, request->body, request->body_n);
+	char action[300], reason[100];
+	struct report_row row = {
+		.op = CORDON_OP_CALL,
+		.code = LEDGER_PLACEHOLDER_SEEN,
+		.caller = request->caller ? &request->caller->id : NULL,
+		.reason = reason,
+		.gateway = { .action = action, .upstream_status = -1, .latency_us = 0 },
+	};
+
+	if (!whose && key->p)
+		whose = canaries_find(request->setup->canaries, key->p, key->n);
+	if (!whose || !request->caller)
+		return true;
+	snprintf(reason, sizeof(reason), "that of upstream %s", whose);
+	snprintf(action, sizeof(action), "%.*s %.*s", (int)request->head->name.n,
+		 request->head->name.p,
+		 (int)(request->head->path.n < 256 ? request->head->path.n : 256),
+		 request->head->path.p);
+	report_write(request->gateway->report, &row);
+	conn_refuse(request->conn, LEDGER_PLACEHOLDER_SEEN, reason);
+	return false;
+}
+
 void route_handle(const struct request *request)
 {
 	const struct head_text *path = &request->head->path;
@@ -141,12 +170,14 @@ void route_handle(const struct request *request)
 	route = tool ? NULL : route_find(path, &rest);
 	if (!within_rate(request, route))
 		return;
-	if (head_text_is(path, "/mcp")) {
-		mcp_handle(request);
-		return;
-	}
 	if (request->head->up) {
 		up_handle(request);
+		return;
+	}
+	if (!is_free_of_canaries(request))
+		return;
+	if (head_text_is(path, "/mcp")) {
+		mcp_handle(request);
 		return;
 	}
 	if (tool && request->head->method == HEAD_METHOD_POST) {

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "broker/canary.h"
 #include "broker/secret.h"
 #include "conf/file.h"
 #include "gateway/gateway.h"
@@ -32,6 +33,7 @@ static void setup_free(struct setup *setup)
 		secret_store_free(setup->secrets[i]);
 	for (size_t i = 0; i < ARRAY_SIZE(setup->once); i++)
 		ledger_tool_close(setup->once[i]);
+	canaries_free(setup->canaries);
 	gwconf_free(setup->conf);
 	free(setup);
 }
@@ -202,12 +204,16 @@ static int secrets_check(const struct gwconf *conf, struct error *error)
 
 int setup_check(const struct gwconf *conf, struct error *error)
 {
+	struct canaries *canaries = NULL;
 	struct grant_keys *keys = NULL;
 	int r = setup_keys(conf, &keys, error);
 
 	grant_keys_free(keys);
 	if (r == 0)
 		r = secrets_check(conf, error);
+	if (r == 0)
+		r = canaries_open(conf, false, &canaries, error);
+	canaries_free(canaries);
 	for (size_t i = 0; r == 0 && i < conf->n_tools; i++) {
 		struct tool tool = { .conf = conf->tools[i] };
 
@@ -254,6 +260,8 @@ int setup_open(struct ledger *ledger, struct gwconf *conf, struct setup **ret_se
 	setup->refs = 1;
 	setup->conf = conf;
 	r = secrets_check(conf, error);
+	if (r == 0)
+		r = canaries_open(conf, true, &setup->canaries, error);
 	for (size_t i = 0; r == 0 && i < conf->n_upstreams; i++) {
 		setup->secrets[i] = secret_store_new();
 		r = setup->secrets[i]

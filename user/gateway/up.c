@@ -23,6 +23,7 @@
 
 #include "admin/report.h"
 #include "admin/tokens.h"
+#include "broker/canary.h"
 #include "gateway/input.h"
 
 /* --- in the worker ---------------------------------------------------------------------------- */
@@ -181,6 +182,19 @@ static int say_whom(struct flight *flight, const struct request *request)
 	return 0;
 }
 
+/* Nothing of what goes there may hold a placeholder. What stays here may: clients that insist on a credential show one. */
+static int seek_canary(struct flight *flight, const struct request *request)
+{
+	const struct canaries *canaries = request->setup->canaries;
+	const char *whose = canaries_find_target(canaries, flight->target, strlen(flight->target));
+
+	for (size_t i = 0; !whose && i < flight->n_headers; i++)
+		whose = canaries_find(canaries, flight->headers[i], strlen(flight->headers[i]));
+	if (!whose)
+		whose = canaries_find(canaries, flight->body, flight->body_n);
+	return whose ? refuse(flight, LEDGER_PLACEHOLDER_SEEN, "that of upstream %s", whose) : 0;
+}
+
 /* What may happen once, by what: a key of the caller's own, or a grant, which somebody gave for this. */
 static int take_key(struct flight *flight, const struct request *request,
 		    const struct gwconf_access *access)
@@ -252,6 +266,8 @@ static int judge(struct flight *flight, const struct request *request)
 		r = say_whom(flight, request);
 	if (r == 0)
 		r = take_request(flight, request, &rest);
+	if (r == 0)
+		r = seek_canary(flight, request);
 	if (r == 0 && flight->once)
 		r = take_key(flight, request, access);
 	return r;

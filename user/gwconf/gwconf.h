@@ -233,6 +233,9 @@ struct gwconf_upstream {
 	char *subject_header; /* NULL: GWCONF_SUBJECT_HEADER */
 	bool has_credential;
 	struct gwconf_credential credential;
+	struct {
+		char *file, *prefix; /* file NULL: none; prefix may be NULL */
+	} canary;
 	struct conf_strings headers; /* of requests, let through besides those that always are */
 	long long answer_bytes, timeout_ms;
 };

@@ -22,6 +22,8 @@ void gwconf_upstream_release(struct gwconf_upstream *upstream)
 		upstream->url,
 		upstream->ca,
 		upstream->subject_header,
+		upstream->canary.file,
+		upstream->canary.prefix,
 		credential->header,
 		credential->prefix,
 		credential->query,
@@ -430,6 +432,16 @@ static void read_credential(struct conf_reader *reader, const struct conf_key *k
 		conf_reader_fault(reader, value->mark, "`prefix` goes with `header`");
 }
 
+static const struct conf_key canary_keys[] = {
+	{ "file", gwconf_read_path, UP(canary.file), .required = true, .expects = "a path",
+	  .doc = "where it lies, for fences to read and nobody but the gateway to write; made "
+		 "where it "
+		 "is not there" },
+	{ "prefix", read_plain, UP(canary.prefix), .min = 1, .expects = "text", .fallback = "none",
+	  .doc = "with which it begins, as the service's credentials do: `ghp_`, `sk-`" },
+	CONF_KEYS_END,
+};
+
 static const struct conf_key credential_keys[] = {
 	{ "header", read_header, UP(credential.header), .expects = "a header",
 	  .doc = "shown in this header, e.g. `Authorization`" },
@@ -483,6 +495,11 @@ const struct conf_key gwconf_upstream_keys[] = {
 		 "the credential is the same for all users" },
 	{ "credential", read_credential, .sub = credential_keys, .expects = "a mapping",
 	  .fallback = "none", .doc = "what is shown there; one way to show it and one place" },
+	{ "canary", conf_read_mapping, .sub = canary_keys, .expects = "a mapping",
+	  .fallback = "none",
+	  .doc = "a placeholder that looks like the credential and opens nothing: where one is on "
+		 "its "
+		 "way out, the request is refused, and rule `gateway.canary` says so" },
 	{ "headers", read_headers, UP(headers), .max = 32, .expects = "a list of headers",
 	  .fallback = "none", .doc = "of requests, let through besides the usual ones" },
 	{ "answer_bytes", conf_read_size, UP(answer_bytes), .min = 1024,

@@ -55,6 +55,8 @@
 	  "the fence has sent as much as limits.upload allows")                                    \
 	X(CREDENTIAL_EXHAUSTED, "credential_exhausted", 403, "never",                              \
 	  "the fence has used the upstream's credential as often, or for as long, as it may")      \
+	X(PLACEHOLDER_SEEN, "placeholder_seen", 403, "never",                                      \
+	  "the request holds a placeholder for a credential, which goes nowhere")                  \
 	X(OBJECT_NOT_FOUND, "object_not_found", 404, "changed", "there is no such object")         \
 	X(APPROVAL_NOT_FOUND, "approval_not_found", 404, "never", "there is no such approval")     \
 	X(CALL_NOT_FOUND, "call_not_found", 404, "never", "there is no such call")                 \

@@ -68,6 +68,7 @@ void relay_free(struct tunnel *t)
 	pipe_close(&t->down.pipe);
 	free(t->up.first);
 	free(t->down.first);
+	canary_watch_end(&t->watch);
 }
 
 /* --- counting --------------------------------------------------------------------------------- */
@@ -144,6 +145,47 @@ static int pipe_fill(struct tunnel *t, struct flow *f, struct side *from)
 	return f == &t->up && n && !upload_take(t, (size_t)n) ? -EDQUOT : 0;
 }
 
+/* What a placeholder may be in is copied, and looked at. */
+static int watch_take(struct tunnel *t, struct flow *f, const char *p, size_t n)
+{
+	const char *clean, *whose;
+	size_t clean_n;
+	int r = canary_watch_feed(&t->watch, p, n, !f->left || f->ended, &clean, &clean_n, &whose);
+
+	if (r < 0 || whose)
+		return r < 0 ? r : -EKEYREJECTED;
+	if (!clean_n)
+		return 0;
+	f->first = malloc(clean_n);
+	if (!f->first)
+		return -ENOMEM;
+	memcpy(f->first, clean, clean_n);
+	f->first_n = clean_n;
+	f->first_at = 0;
+	return 0;
+}
+
+static int watch_fill(struct tunnel *t, struct flow *f, struct side *from)
+{
+	char bytes[16384];
+	size_t most = f->left < sizeof(bytes) ? (size_t)f->left : sizeof(bytes);
+	ssize_t n = recv(from->fd, bytes, most, MSG_DONTWAIT);
+
+	if (n < 0 && errno == EINTR)
+		return 0;
+	if (n < 0 && errno == EAGAIN) {
+		from->readable = false;
+		return 0;
+	}
+	if (n < 0)
+		return -errno;
+	f->ended = n == 0;
+	f->left -= (uint64_t)n;
+	if (n && !upload_take(t, (size_t)n))
+		return -EDQUOT;
+	return watch_take(t, f, bytes, (size_t)n);
+}
+
 /* As far as it goes. 0 or -errno; then the tunnel is done with. */
 static int flow_run(struct tunnel *t, struct flow *f, struct side *from, struct side *to,
 		    size_t *budget)
@@ -157,6 +199,8 @@ static int flow_run(struct tunnel *t, struct flow *f, struct side *from, struct 
 			r = pipe_drain(f, to, budget);
 		else if (f->ended || !f->left || !from->readable)
 			break;
+		else if (f == &t->up && t->watch.canaries)
+			r = watch_fill(t, f, from);
 		else
 			r = pipe_fill(t, f, from);
 	}
@@ -265,6 +309,8 @@ static void relay_failed(struct tunnel *t, int err)
 {
 	if (err == -EDQUOT)
 		tunnel_finish(t, LEDGER_UPLOAD_EXHAUSTED, "limits.upload");
+	else if (err == -EKEYREJECTED)
+		tunnel_finish(t, LEDGER_PLACEHOLDER_SEEN, "in the body");
 	else if (err == -EMFILE || err == -ENFILE || err == -ENOMEM)
 		tunnel_finish(t, LEDGER_UNAVAILABLE, "out of descriptors or memory");
 	else

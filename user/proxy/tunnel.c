@@ -382,27 +382,45 @@ static enum ledger_code request_judge(struct tunnel *t, const struct head *head,
 }
 
 /* What goes to the server before all that is still to be read: the head, and what there is of the body. */
-static bool first_take(struct tunnel *t, const struct head *head, const char *bytes, size_t head_n,
-		       size_t n)
+static enum ledger_code first_take(struct tunnel *t, const struct head *head, const char *bytes,
+				   size_t head_n, size_t n, const char **ret_reason)
 {
 	size_t rest = n - head_n;
+	const char *body = bytes + head_n, *whose;
 
 	t->up.left = t->connect ? UINT64_MAX : head->length;
 	t->down.left = UINT64_MAX;
 	if (rest > t->up.left)
 		rest = (size_t)t->up.left; /* what is behind the request goes nowhere */
 	if (t->connect && !rest)
-		return true;
+		return LEDGER_OK;
 	t->up.first = malloc(t->connect ? rest : head_n + FORWARD_ADDS + rest);
 	if (!t->up.first)
-		return false;
+		return LEDGER_UNAVAILABLE;
 	if (!t->connect) {
 		t->up.first_n = forward_head(bytes, head_n, head, &t->target, t->up.first);
 		t->up.left -= rest;
 	}
-	memcpy(t->up.first + t->up.first_n, bytes + head_n, rest);
+	if (canary_watch_feed(&t->watch, body, rest, !t->up.left, &body, &rest, &whose) < 0)
+		return LEDGER_UNAVAILABLE;
+	if (whose) {
+		*ret_reason = "in the body";
+		return LEDGER_PLACEHOLDER_SEEN;
+	}
+	memcpy(t->up.first + t->up.first_n, body, rest);
 	t->up.first_n += rest;
-	return true;
+	return LEDGER_OK;
+}
+
+/* A name that would carry one out by the way of the resolver, or a head that would. */
+static bool canary_seen(const struct tunnel *t, const struct head *head, const char *bytes,
+			size_t head_n)
+{
+	const struct canaries *canaries = t->setup->canaries;
+
+	return canaries && (canaries_find_name(canaries, head->authority.p, head->authority.n) ||
+			    canaries_find_target(canaries, head->path.p, head->path.n) ||
+			    canaries_find(canaries, bytes, head_n));
 }
 
 static struct tunnel *tunnel_new(struct conn *conn, struct setup *setup, const struct head *head)
@@ -450,10 +468,15 @@ void tunnel_start(struct conn *conn, struct setup *setup, const struct head *hea
 		return;
 	}
 	code = request_judge(t, head, &reason);
+	if (canary_seen(t, head, bytes, head_n)) {
+		code = LEDGER_PLACEHOLDER_SEEN;
+		reason = "in the name or the head";
+	}
 	if (code == LEDGER_OK) {
+		canary_watch_start(&t->watch, t->connect ? NULL : setup->canaries);
 		t->proxy = proxy_of(conn->worker, setup);
-		if (!t->proxy || !first_take(t, head, bytes, head_n, n))
-			code = LEDGER_UNAVAILABLE;
+		code = t->proxy ? first_take(t, head, bytes, head_n, n, &reason)
+				: LEDGER_UNAVAILABLE;
 	}
 	if (code != LEDGER_OK) {
 		tunnel_refuse(t, code, reason);

@@ -3,6 +3,7 @@
 #ifndef CORDON_PROXY_TUNNEL_H
 #define CORDON_PROXY_TUNNEL_H
 
+#include "broker/canary.h"
 #include "gateway/call.h"
 #include "proxy/names.h"
 #include "proxy/proxy.h"
@@ -67,6 +68,7 @@ struct tunnel {
 	uint64_t deadline_ms;
 	struct timespec start;
 	struct flow up, down;
+	struct canary_watch watch; /* of the body of one request */
 	char action[20];
 	const char *end; /* why it ended; NULL: it was cut */
 	enum ledger_code end_code;
