@@ -236,7 +236,7 @@ static __always_inline bool bpffs_file(unsigned long magic, __u32 mode)
 	((__u64)(a) | (__u64)(b) << 8 | (__u64)(c) << 16 | (__u64)(d) << 24 | (__u64)(e) << 32 | \
 	 (__u64)(f) << 40 | (__u64)(g) << 48 | (__u64)(h) << 56)
 
-/* Is it the name of a file of procfs that shows or changes a process's memory? */
+/* Is it the name of a file of procfs that shows or changes a process's memory, its arguments among it? */
 static __always_inline bool proc_memory_name(const struct dentry *dentry)
 {
 	char name[16] = {};
@@ -248,6 +248,7 @@ static __always_inline bool proc_memory_name(const struct dentry *dentry)
 	       n == NAME8('m', 'a', 'p', 's', 0, 0, 0, 0) ||
 	       n == NAME8('s', 'm', 'a', 'p', 's', 0, 0, 0) ||
 	       n == NAME8('s', 'm', 'a', 'p', 's', '_', 'r', 'o') ||
+	       n == NAME8('c', 'm', 'd', 'l', 'i', 'n', 'e', 0) ||
 	       n == NAME8('n', 'u', 'm', 'a', '_', 'm', 'a', 'p') ||
 	       n == NAME8('a', 'u', 'x', 'v', 0, 0, 0, 0) ||
 	       n == NAME8('p', 'a', 'g', 'e', 'm', 'a', 'p', 0) ||

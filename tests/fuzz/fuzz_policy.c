@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Fuzz target of the policy library: bytes as a policy text - parsed, compiled, validated - the same bytes as an
- * image, and as damage to a good image. Looks at no path. The corpus is tests/fuzz/corpus/policy; policies/ and tests/golden/policy are good seeds too.
+ * image, as damage to a good image, and as the texts that name homes. Looks at no path. The corpus is tests/fuzz/corpus/policy; policies/ and tests/golden/policy are good seeds too.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -9,6 +9,7 @@
 
 #include "conf/fault.h"
 #include "policy/policy.h"
+#include "policy/secrets.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -122,10 +123,27 @@ static void try_damage(const uint8_t *data, size_t size)
 	free(copy);
 }
 
+/* As a passwd and an environment: what comes out is paths with an end, within the room that there is. */
+static void try_homes(const uint8_t *data, size_t size)
+{
+	size_t split = size ? data[0] * size / 256 : 0, used;
+	static char to[256];
+
+	used = policy_homes_read((const char *)data, split, (const char *)data + split,
+				 size - split, to, sizeof(to));
+	MUST(used <= sizeof(to) + 1);
+	if (used > sizeof(to))
+		return;
+	MUST(!used || !to[used - 1]);
+	for (const char *p = to; p < to + used; p += strlen(p) + 1)
+		MUST(p[0] == '/' && p[1]);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	try_text(data, size);
 	try_image(data, size);
 	try_damage(data, size);
+	try_homes(data, size);
 	return 0;
 }

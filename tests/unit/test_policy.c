@@ -22,6 +22,7 @@
 #include "policy/keys.h"
 #include "policy/nets.h"
 #include "policy/policy.h"
+#include "policy/secrets.h"
 #include "policy/value.h"
 #include "util/util.h"
 
@@ -791,6 +792,81 @@ static void image_of_full_text(void **state)
 	free(image);
 }
 
+static uint32_t secrets_of(const char *text)
+{
+	struct image *image = compile_good(text);
+	uint32_t secrets = image->secrets;
+
+	free(image);
+	return secrets;
+}
+
+/* The rule set is on unless the policy names it; each of its parts by itself. */
+static void secrets_are_denied_unless_named(void **state)
+{
+	assert_int_equal(secrets_of(HEAD), POLICY_SECRETS_ALL);
+	assert_int_equal(secrets_of(HEAD "files: {read: {without: []}}\n"), POLICY_SECRETS_ALL);
+	assert_int_equal(secrets_of(HEAD "files: {read: {without: [secrets]}}\n"), 0);
+	for (unsigned int i = 0; i < POLICY_SECRET_GROUPS_N; i++) {
+		char text[128];
+
+		snprintf(text, sizeof(text), HEAD "files: {read: {without: [secrets.%s]}}\n",
+			 policy_secret_group_name(i));
+		assert_int_equal(secrets_of(text), POLICY_SECRETS_ALL & ~(1U << i));
+	}
+}
+
+/* Each place by itself is one that the programs can be given: canonical, and of a group. */
+static void places_of_secrets_are_good(void **state)
+{
+	uint32_t seen = 0;
+
+	for (size_t i = 0; i < policy_secret_places_n; i++) {
+		const struct policy_secret_place *place = &policy_secret_places[i];
+		char path[256];
+
+		snprintf(path, sizeof(path), "%s%s", place->home ? "/home/" : "", place->path);
+		assert_true(policy_path_is_canonical(path));
+		assert_int_equal(place->home, place->path[0] != '/');
+		assert_true(policy_secret_group_what(place->group)[0]);
+		seen |= 1U << place->group;
+	}
+	assert_int_equal(seen, POLICY_SECRETS_ALL);
+}
+
+#define BYTES(text) text, sizeof(text) - 1
+
+/* homes, with a NUL behind each, of a passwd and an environment. */
+static void assert_homes(const char *passwd, size_t passwd_size, const char *environment,
+			 size_t environment_size, const char *homes, size_t size)
+{
+	char to[256];
+
+	assert_int_equal(policy_homes_read(passwd, passwd_size, environment, environment_size, to,
+					   sizeof(to)),
+			 size);
+	assert_memory_equal(to, homes, size);
+}
+
+static void homes_are_read(void **state)
+{
+	char small[8];
+
+	assert_homes(BYTES(""), BYTES(""), BYTES(""));
+	assert_homes(BYTES("root:x:0:0:root:/root:/bin/sh\nu:x:1:1::/home/u/:\n"),
+		     BYTES("A=B\0HOME=/srv/h\0HOMEX=/no\0"), BYTES("/root\0/home/u\0/srv/h\0"));
+	/* No end of line, no shell, no end of the environment. */
+	assert_homes(BYTES("u:x:1:1::/a"), BYTES("HOME=/b"), BYTES("/a\0/b\0"));
+	assert_homes(BYTES("u:x:1:1::/:\nu:x:1:1::\nu:x:1:1\n\n::::::::\nu:x:1:1::a/b:\n"
+			   "u:x:1:1::/a/../b:\nu:x:1:1::/a\x01:\nu:x:1:1::/a\0b:\nu:x:1:1:::/x\n"),
+		     BYTES("HOME=\0HOME=/\0HOME=x\0HOME"), BYTES(""));
+	assert_int_equal(policy_homes_read(BYTES("u:x:1:1::/1234567:"), BYTES(""), small, 8), 9);
+	assert_int_equal(policy_homes_read(BYTES("u:x:1:1::/123456:"), BYTES(""), small, 8), 8);
+	assert_int_equal(policy_homes_read(BYTES("u:x:1:1::/12345:\nu:x:1:1::/1:\nu:x:1:1::/2:\n"),
+					   BYTES(""), small, 8),
+			 9);
+}
+
 static void image_of_lists_of_files(void **state)
 {
 	static const struct {
@@ -911,7 +987,8 @@ static void image_is_deterministic(void **state)
 	D(i->string_bytes = UINT32_MAX)                                             \
 	D(i->name = 1)                                                              \
 	D(i->name = UINT32_MAX)                                                     \
-	D(i->pad = 1)                                                               \
+	D(i->secrets |= 1U << POLICY_SECRET_GROUPS_N)                               \
+	D(i->secrets = UINT32_MAX)                                                  \
 	D(i->policy.mode = 0)                                                       \
 	D(i->policy.mode = 3)                                                       \
 	D(i->policy.loopback = 3)                                                   \
@@ -1263,6 +1340,9 @@ int main(void)
 		TEST(too_many_ranges_are_refused),
 		TEST(image_of_full_text),
 		TEST(image_of_lists_of_files),
+		TEST(secrets_are_denied_unless_named),
+		TEST(places_of_secrets_are_good),
+		TEST(homes_are_read),
 		TEST(image_nets_of_full_text),
 		TEST(image_has_the_resolver_of_the_gateway),
 		TEST(image_merges_flags_of_one_path),

@@ -165,7 +165,8 @@ static int enclose_frozen(struct keeper *k, struct kept *f, struct error *error)
 	err = keeper_accounts_lock(k, error);
 	if (err)
 		return err;
-	err = enforce_fence_set_at(f->fence, f->image, root_fd, true, error);
+	err = enforce_fence_set_at(f->fence, f->image, root_fd, f->root ? 0 : f->how.pid, true,
+				   error);
 	if (kept_identify(k, f, error))
 		return -ENOMEM;
 	kept_show(k, f);

@@ -20,6 +20,7 @@
 #include "enforce/ring.h"
 #include "host/host.h"
 #include "policy/policy.h"
+#include "policy/secrets.h"
 #include "util/util.h"
 
 #define ENFORCE_PIN_DIR "/sys/fs/bpf/cordon"
@@ -130,9 +131,22 @@ int enforce_fence_set(struct enforce_fence *fence, const struct image *image, pi
  */
 int enforce_root_open(pid_t pid, const char *below, struct error *error);
 
-/* enforce_fence_set() with roots resolved below a directory. */
+/*
+ * enforce_fence_set() with roots resolved below a directory. pid: the process whose HOME is one of the homes in which the
+ * rule set `secrets` looks; 0: none.
+ */
 int enforce_fence_set_at(struct enforce_fence *fence, const struct image *image, int root_fd,
-			 bool report_allow, struct error *error);
+			 pid_t pid, bool report_allow, struct error *error);
+
+/*
+ * Calls fn for each place of these groups of the rule set `secrets` that exists below a root directory, with a descriptor (O_PATH)
+ * that fn takes over; an error of fn ends the search. One object may come more than once. -errno: what is there could not be told.
+ */
+#define ENFORCE_SECRETS_MAX 4096 /* places of one fence; with more it is refused */
+typedef int enforce_secret_fn(void *context, const char *path, enum policy_secret_group group,
+			      int fd, struct error *error);
+int enforce_secrets_find(int root_fd, pid_t pid, uint32_t groups, enforce_secret_fn *fn,
+			 void *context, struct error *error);
 
 /* Marks every task that is in the cgroup already; the caller has frozen it. */
 int enforce_fence_mark_tasks(struct enforce_fence *fence, struct error *error);

@@ -9,16 +9,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <linux/openat2.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/sysmacros.h>
 
 #include "enforce/internal.h"
 
-static int map_set(struct enforce_fence *fence, enum enforce_map map, const void *key,
-		   const void *value, struct error *error)
+int enforce_map_set(struct enforce_fence *fence, enum enforce_map map, const void *key,
+		    const void *value, struct error *error)
 {
 	if (!bpf_map_update_elem(fence->enforce->map[map], key, value, BPF_ANY))
 		return 0;
@@ -81,7 +79,7 @@ static int ring_make(struct enforce_fence *fence, struct error *error)
 	if (fence->ring_fd < 0)
 		return error_set(error, errno, "cannot make a ring buffer of %zu bytes: %s",
 				 fence->ring_bytes, strerror(errno));
-	return map_set(fence, ENFORCE_MAP_rings, &fence->slot, &fence->ring_fd, error);
+	return enforce_map_set(fence, ENFORCE_MAP_rings, &fence->slot, &fence->ring_fd, error);
 }
 
 /* Attaches the cgroup programs and pins the links, so that they outlive this process. */
@@ -171,7 +169,7 @@ static int ipc_judge(struct enforce_fence *fence, struct error *error)
 	fence->info.ipc_shared = err || ipc_is_shared(&list, fence->slot + 1);
 	free(list.all);
 	if (!err && fence->info.ipc_shared)
-		err = map_set(fence, ENFORCE_MAP_fences, &fence->slot, &fence->info, error);
+		err = enforce_map_set(fence, ENFORCE_MAP_fences, &fence->slot, &fence->info, error);
 	return err;
 }
 
@@ -194,7 +192,7 @@ static int fence_make_locked(struct enforce_fence *fence, struct error *error)
 	fence->policy.root_flags = CORDON_ROOT_READ_ALLOW | CORDON_ROOT_EXEC_ALLOW;
 	tag = cordon_tag(fence->slot, fence->info.generation);
 	memset(&fence->enforce->state[fence->slot], 0, sizeof(struct cordon_state));
-	err = map_set(fence, ENFORCE_MAP_folds, &fence->slot, &no_folds, error);
+	err = enforce_map_set(fence, ENFORCE_MAP_folds, &fence->slot, &no_folds, error);
 	if (err)
 		return err;
 	fence->lock_fd = enforce_run_make(fence, error);
@@ -202,19 +200,19 @@ static int fence_make_locked(struct enforce_fence *fence, struct error *error)
 	if (!err)
 		err = enforce_peer_set(fence, error);
 	if (!err)
-		err = map_set(fence, ENFORCE_MAP_policies, &tag, &fence->policy, error);
+		err = enforce_map_set(fence, ENFORCE_MAP_policies, &tag, &fence->policy, error);
 	if (!err)
 		err = ring_make(fence, error);
 	if (!err)
-		err = map_set(fence, ENFORCE_MAP_fences, &fence->slot, &fence->info, error);
+		err = enforce_map_set(fence, ENFORCE_MAP_fences, &fence->slot, &fence->info, error);
 	if (!err)
 		err = cgroup_attach(fence, error);
 	if (!err && fence->info.descriptors)
 		err = enforce_demand(fence->enforce, enforce_needs(&fence->info, &fence->policy),
 				     error);
 	if (!err)
-		err = map_set(fence, ENFORCE_MAP_cgroups, &fence->info.cgroup_id, &fence->slot,
-			      error);
+		err = enforce_map_set(fence, ENFORCE_MAP_cgroups, &fence->info.cgroup_id,
+				      &fence->slot, error);
 	if (!err && fence->info.attached && !fence->info.degraded)
 		err = ipc_judge(fence, error);
 	return err;
@@ -273,119 +271,6 @@ int enforce_fence_make(struct enforce *enforce, const struct enforce_fence_optio
 
 /* --- policy ------------------------------------------------------------------------------------------------- */
 
-/* Opens a path as a process with that root directory sees it; symlinks stay inside it, too. plain: there may be none. */
-static int open_in_root(int root_fd, const char *path, bool plain)
-{
-	struct open_how how = {
-		.flags = O_PATH | O_CLOEXEC,
-		.resolve =
-			RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS | (plain ? RESOLVE_NO_SYMLINKS : 0),
-	};
-
-	return syscall(SYS_openat2, root_fd, path, &how, sizeof(how));
-}
-
-/*
- * What a root is to this fence. A private directory is its own to write, but for /dev/shm where the IPC namespace is
- * shared: runtimes share both or none.
- */
-static uint32_t root_meaning(const struct enforce_fence *fence, const struct image *image,
-			     uint32_t i)
-{
-	static const char shm[] = "/dev/shm";
-	const char *path = image_string(image, image_roots(image)[i].path);
-	uint32_t flags = image_roots(image)[i].flags;
-	bool shared = fence->info.ipc_shared && !strncmp(path, shm, sizeof(shm) - 1) &&
-		      (path[sizeof(shm) - 1] == '/' || path[sizeof(shm) - 1] == '\0');
-
-	if (flags & CORDON_ROOT_PRIVATE && !shared)
-		flags |= CORDON_ROOT_WRITE;
-	return flags & ~CORDON_ROOT_PRIVATE;
-}
-
-/*
- * attached: what is to be fenced runs already, and may have put a link where it wants to be able to write; so what may be
- * written is named without one.
- */
-static int roots_open(const struct image *image, int root_fd, bool attached, int *fds,
-		      struct error *error)
-{
-	for (uint32_t i = 0; i < image->n_roots; i++) {
-		const char *path = image_string(image, image_roots(image)[i].path);
-		bool plain = attached && image_roots(image)[i].flags &
-						 (CORDON_ROOT_WRITE | CORDON_ROOT_PRIVATE);
-
-		fds[i] = open_in_root(root_fd, path, plain);
-		if (fds[i] < 0 && errno == ELOOP && plain)
-			return error_set(error, ELOOP,
-					 "%s: leads through a symbolic link, which who is to be "
-					 "fenced may have put there; name the place itself",
-					 path);
-		if (fds[i] < 0)
-			return error_set(error, errno, "%s: %s", path, strerror(errno));
-	}
-	return 0;
-}
-
-/* Enters an object with flags, besides those that it has: two paths may lead to one object. */
-static int root_enter(struct enforce_fence *fence, const struct cordon_object *object,
-		      uint32_t generation, uint32_t tag, uint32_t flags, struct error *error)
-{
-	const struct cordon_root_key key = {
-		.ino = object->ino,
-		.dev = object->dev,
-		.generation = generation,
-		.tag = tag,
-	};
-	uint32_t others = 0;
-
-	int err = enforce_keys_note(&fence->keys[tag & 1], ENFORCE_KEY_ROOT, &key, error);
-
-	if (err)
-		return err;
-	bpf_map_lookup_elem(fence->enforce->map[ENFORCE_MAP_roots], &key, &others);
-	flags |= others;
-	return map_set(fence, ENFORCE_MAP_roots, &key, &flags, error);
-}
-
-/*
- * Enters the roots of the idle generation and collects their bits in the policy's filter. What a root allows holds for
- * this very object; what it forbids for whatever has its number.
- */
-static int roots_enter(struct enforce_fence *fence, const struct image *image,
-		       const struct cordon_object *objects, struct cordon_policy *policy,
-		       struct error *error)
-{
-	uint32_t tag = cordon_tag(fence->slot, policy->generation), n_near = 0;
-	int err = 0;
-
-	for (uint32_t i = 0; !err && i < image->n_roots; i++) {
-		const struct cordon_object *o = &objects[i];
-		uint32_t flags = root_meaning(fence, image, i);
-
-		if (!flags)
-			continue;
-		if (flags & CORDON_ROOT_WRITE && n_near < CORDON_ROOTS_NEAR)
-			policy->near[n_near++] = (struct cordon_root_near){
-				.ino = o->ino,
-				.dev = o->dev,
-				.generation = o->generation,
-			};
-		if (flags & CORDON_ROOT_DENIES)
-			policy->deny_filter |= cordon_dev_bit(o->dev);
-
-		policy->root_filter[(o->ino / 64) % CORDON_ROOT_FILTER_WORDS] |= 1ULL
-										 << (o->ino % 64);
-		if (flags & ~CORDON_ROOT_DENIES)
-			err = root_enter(fence, o, o->generation, tag, flags & ~CORDON_ROOT_DENIES,
-					 error);
-		if (!err && flags & CORDON_ROOT_DENIES)
-			err = root_enter(fence, o, CORDON_GENERATION_ANY, tag,
-					 flags & CORDON_ROOT_DENIES, error);
-	}
-	return err;
-}
-
 static int nets_enter(struct enforce_fence *fence, const struct image *image,
 		      const struct cordon_policy *policy, struct error *error)
 {
@@ -402,7 +287,7 @@ static int nets_enter(struct enforce_fence *fence, const struct image *image,
 		err = enforce_keys_note(&fence->keys[policy->generation & 1], ENFORCE_KEY_NET, &key,
 					error);
 		if (!err)
-			err = map_set(fence, ENFORCE_MAP_nets, &key, &net->net, error);
+			err = enforce_map_set(fence, ENFORCE_MAP_nets, &key, &net->net, error);
 	}
 	return err;
 }
@@ -419,34 +304,9 @@ int enforce_root_open(pid_t pid, const char *below, struct error *error)
 		return error_set(error, errno, "%s: %s", path, strerror(errno));
 	if (!below)
 		return TAKE_FD(top);
-	fd = open_in_root(top, below, false);
+	fd = enforce_open_in_root(top, below, 0);
 	return fd < 0 ? error_set(error, errno, "%s of process %d: %s", below, pid, strerror(errno))
 		      : fd;
-}
-
-static int roots_resolve(struct enforce_fence *fence, const struct image *image, int root_fd,
-			 struct cordon_policy *policy, struct error *error)
-{
-	struct cordon_object *objects = calloc(image->n_roots + 1, sizeof(*objects));
-	int *fds = calloc(image->n_roots + 1, sizeof(*fds));
-	int err = objects && fds ? 0 : error_set(error, ENOMEM, "out of memory");
-
-	for (uint32_t i = 0; fds && i < image->n_roots; i++)
-		fds[i] = -1;
-	if (!err)
-		err = roots_open(image, root_fd, fence->info.attached, fds, error);
-	if (!err && image->n_roots)
-		err = enforce_resolve(fence->enforce, fds, image->n_roots, objects, error);
-	if (!err)
-		err = enforce_btrfs(fds, image->n_roots, objects, &policy->btrfs, error);
-	if (!err)
-		err = roots_enter(fence, image, objects, policy, error);
-	for (uint32_t i = 0; fds && i < image->n_roots; i++)
-		if (fds[i] >= 0)
-			close(fds[i]);
-	free(fds);
-	free(objects);
-	return err;
 }
 
 /*
@@ -459,14 +319,14 @@ static int idle_clear(struct enforce_fence *fence, uint32_t tag, struct error *e
 
 	if (fence->info.generation == 1)
 		return 0;
-	err = map_set(fence, ENFORCE_MAP_rings, &fence->slot, &fence->ring_fd, error);
+	err = enforce_map_set(fence, ENFORCE_MAP_rings, &fence->slot, &fence->ring_fd, error);
 	if (!err)
 		enforce_keys_clear(fence->enforce, &fence->keys[tag & 1], tag);
 	return err;
 }
 
 int enforce_fence_set_at(struct enforce_fence *fence, const struct image *image, int root_fd,
-			 bool report_allow, struct error *error)
+			 pid_t pid, bool report_allow, struct error *error)
 {
 	struct cordon_policy policy = image->policy;
 	struct cordon_fence info = fence->info;
@@ -487,16 +347,16 @@ int enforce_fence_set_at(struct enforce_fence *fence, const struct image *image,
 	err = idle_clear(fence, tag, error);
 	/* The LSM part is what roots are for; without it there is nobody to resolve them. */
 	if (!err && !info.degraded)
-		err = roots_resolve(fence, image, root_fd, &policy, error);
+		err = enforce_roots_set(fence, image, root_fd, pid, &policy, error);
 	if (!err)
 		err = nets_enter(fence, image, &policy, error);
 	if (!err)
-		err = map_set(fence, ENFORCE_MAP_policies, &tag, &policy, error);
+		err = enforce_map_set(fence, ENFORCE_MAP_policies, &tag, &policy, error);
 	if (!err)
 		err = enforce_demand(fence->enforce, enforce_needs(&info, &policy), error);
 	info.generation = policy.generation;
 	if (!err)
-		err = map_set(fence, ENFORCE_MAP_fences, &fence->slot, &info, error);
+		err = enforce_map_set(fence, ENFORCE_MAP_fences, &fence->slot, &info, error);
 	if (!err) {
 		fence->info = info;
 		fence->policy = policy;
@@ -514,7 +374,7 @@ int enforce_fence_set(struct enforce_fence *fence, const struct image *image, pi
 		if (root_fd < 0)
 			return root_fd;
 	}
-	return enforce_fence_set_at(fence, image, root_fd, report_allow, error);
+	return enforce_fence_set_at(fence, image, root_fd, pid, report_allow, error);
 }
 
 /* --- tasks -------------------------------------------------------------------------------------------------- */

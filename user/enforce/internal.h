@@ -163,6 +163,17 @@ int enforce_lock(struct error *error); /* a descriptor that holds the node's loc
 /* With the lock held. keys: of both generations, if this process knows them. */
 void enforce_slot_free(struct enforce *enforce, uint32_t slot, struct enforce_keys keys[2]);
 
+/* fence.c: -ENOSPC with what to do when the map is full. */
+int enforce_map_set(struct enforce_fence *fence, enum enforce_map map, const void *key,
+		    const void *value, struct error *error);
+
+/* roots.c: a path as a process with that root directory sees it, O_PATH; links stay inside it. resolve: further RESOLVE_* */
+int enforce_open_in_root(int root_fd, const char *path, uint64_t resolve);
+/* Enters the roots of a generation that nobody looks at yet, and what they add to its policy. pid: see enforce_fence_set_at(). */
+int enforce_roots_set(struct enforce_fence *fence, const struct image *image, int root_fd,
+		      pid_t pid, struct cordon_policy *policy, struct error *error);
+enum { ENFORCE_SECRETS_BATCH = 128 }; /* descriptors open at a time */
+
 /* keys.c: takes note of a key before it is entered; deletes what one generation, or a slot, has; forgets. */
 int enforce_keys_note(struct enforce_keys *keys, enum enforce_key_kind kind, const void *key,
 		      struct error *error);

@@ -174,6 +174,7 @@ static int plan_write(const struct plan *plan, struct image **ret_image)
 	image->n_nets = (uint32_t)plan->n_nets;
 	image->n_roots = (uint32_t)plan->n_roots;
 	image->string_bytes = (uint32_t)plan->string_bytes;
+	image->secrets = plan->policy->secrets;
 	image->limits = (struct image_limits){
 		.memory_bytes = plan->policy->memory_bytes,
 		.time_ms = plan->policy->time_ms,

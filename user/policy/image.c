@@ -12,6 +12,7 @@
 #include "policy/keys.h"
 #include "policy/nets.h"
 #include "policy/policy.h"
+#include "policy/secrets.h"
 #include "policy/value.h"
 #include "util/util.h"
 
@@ -55,7 +56,8 @@ static bool header_is_good(const struct image *image, size_t size)
 {
 	size_t need;
 
-	if (image->magic != IMAGE_MAGIC || image->version != CORDON_ABI_VERSION || image->pad)
+	if (image->magic != IMAGE_MAGIC || image->version != CORDON_ABI_VERSION ||
+	    image->secrets & ~POLICY_SECRETS_ALL)
 		return false;
 	if (image->n_nets > CONF_LIST_MAX || image->n_roots > IMAGE_ROOTS_MAX ||
 	    size > IMAGE_SIZE_MAX || image->string_bytes == 0 || image->string_bytes > size)

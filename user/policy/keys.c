@@ -55,6 +55,7 @@ const char *const policy_type_names[POLICY_TYPE_COUNT] = {
 	[POLICY_TYPE_ENV] = "a mapping of names to text",
 	[POLICY_TYPE_LABELS] = "a mapping of names to text",
 	[POLICY_TYPE_SCOPES] = "a list of scopes",
+	[POLICY_TYPE_SETS] = "a list of rule sets",
 	[POLICY_TYPE_PROCESSORS] = "a number of processors",
 	[POLICY_TYPE_NUMBER] = "a whole number",
 	[POLICY_TYPE_SIZE] = "a number of bytes",
@@ -102,6 +103,10 @@ const struct policy_key policy_keys[] = {
 	  .fallback = "everything",
 	  .doc = "the only subtrees and single files that may be opened for reading, besides what "
 		 "may be written" },
+	{ "files.read.without", POLICY_TYPE_SETS, TARGET(secrets), .fallback = "`[]`",
+	  .doc = "rule sets that Cordon ships and that this policy goes without: `secrets`, or "
+		 "parts "
+		 "of it such as `secrets.ssh`; see below" },
 	{ "files.exec", POLICY_TYPE_MAPPING, .doc = "what may be executed" },
 	{ "files.exec.deny", POLICY_TYPE_PATHS, TARGET(exec_deny),
 	  .path_flags = POLICY_PATH_DIRECTORY | POLICY_PATH_FILE, .fallback = "`[]`",

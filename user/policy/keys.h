@@ -28,6 +28,7 @@ enum policy_type {
 	POLICY_TYPE_ENV,       /* struct policy_strings of NAME=value */
 	POLICY_TYPE_LABELS,    /* struct policy_strings of key=value */
 	POLICY_TYPE_SCOPES,    /* struct policy_strings */
+	POLICY_TYPE_SETS,      /* uint32_t: groups of secrets.h, whose bits are cleared */
 	POLICY_TYPE_PROCESSORS, /* uint64_t: thousandths of a processor */
 	POLICY_TYPE_NUMBER,	/* uint64_t */
 	POLICY_TYPE_SIZE,	/* uint64_t: bytes */

@@ -10,6 +10,7 @@
 
 #include "conf/file.h"
 #include "policy/context.h"
+#include "policy/secrets.h"
 #include "util/util.h"
 
 static const char *const default_private[] = { "/tmp", "/dev/shm", NULL };
@@ -140,6 +141,7 @@ int policy_parse(const char *text, size_t length, const struct policy_options *o
 		return -ENOMEM;
 	context.policy->mode = CORDON_MODE_ENFORCE;
 	context.policy->loopback = CORDON_LOOPBACK_FENCE;
+	context.policy->secrets = POLICY_SECRETS_ALL;
 	r = conf_node_read(text, length, faults, &root, &context.complete);
 	if (r < 0)
 		return r;

@@ -40,6 +40,7 @@ struct policy {
 	struct policy_strings write;
 	struct policy_strings read_deny;
 	struct policy_strings read_allow; /* empty: everything */
+	uint32_t secrets; /* groups of the rule set `secrets` (secrets.h) that are denied to be read */
 	struct policy_strings exec_deny;
 	struct policy_strings exec_allow; /* empty: everything */
 	struct cordon_gateway gateway[CORDON_GATEWAYS_MAX];
@@ -136,7 +137,7 @@ struct image {
 	uint32_t n_roots;
 	uint32_t string_bytes;
 	uint32_t name; /* offset */
-	uint32_t pad;
+	uint32_t secrets; /* groups of places (secrets.h) that are denied to be read where they exist */
 	struct image_limits limits;
 	struct cordon_policy
 		policy; /* generation, and what begins with btrfs, are filled when it is installed */

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "policy/context.h"
+#include "policy/secrets.h"
 #include "policy/value.h"
 #include "reach/reach.h"
 
@@ -596,6 +597,38 @@ static void read_env_names(struct policy_context *context, const struct policy_k
 	read_names(context, key, value, base, policy_value_env_name);
 }
 
+/* What a list of rule sets switches off. */
+static void read_sets(struct policy_context *context, const struct policy_key *key,
+		      const struct conf_node *value, void *base)
+{
+	uint32_t *groups = (uint32_t *)((char *)base + key->offset);
+
+	if (!value_is_list(context, key, value))
+		return;
+	for (size_t i = 0; i < value->n; i++) {
+		const struct conf_node *item = value->child[i];
+		const char *text = value_text(context, key, POLICY_TYPE_NAME, item), *near;
+		uint32_t off = text ? policy_secrets_word(text) : 0;
+
+		if (!text)
+			continue;
+		near = off ? NULL : policy_secrets_nearest(text);
+		if (!off && near)
+			policy_context_fault(context, item->mark,
+					     "%s: there is no rule set `%s`; did you mean `%s`?",
+					     key->path, conf_quote(text).s, near);
+		else if (!off)
+			policy_context_fault(context, item->mark,
+					     "%s: there is no rule set `%s`; `cordon check "
+					     "--secrets` lists them",
+					     key->path, conf_quote(text).s);
+		else if ((*groups & off) != off)
+			policy_context_fault(context, item->mark, "%s: `%s` is already given",
+					     key->path, text);
+		*groups &= ~off;
+	}
+}
+
 static void read_scopes(struct policy_context *context, const struct policy_key *key,
 			const struct conf_node *value, void *base)
 {
@@ -697,17 +730,29 @@ static void read_value(struct policy_context *context, const struct policy_key *
 		       const struct conf_node *value, void *base)
 {
 	static read_fn *const read_by_type[POLICY_TYPE_COUNT] = {
-		[POLICY_TYPE_MAPPING] = read_mapping,	[POLICY_TYPE_VERSION] = read_version,
-		[POLICY_TYPE_NAME] = read_name,		[POLICY_TYPE_WORD] = read_word,
-		[POLICY_TYPE_PATH] = read_path,		[POLICY_TYPE_PATHS] = read_paths,
-		[POLICY_TYPE_GATEWAY] = read_gateway,	[POLICY_TYPE_RULES] = read_rules,
-		[POLICY_TYPE_PREFIX] = read_prefix,	[POLICY_TYPE_PORT] = read_port,
-		[POLICY_TYPE_RESOLVER] = read_resolver, [POLICY_TYPE_LISTEN] = read_listen,
-		[POLICY_TYPE_DOMAINS] = read_domains,	[POLICY_TYPE_ENV_NAMES] = read_env_names,
-		[POLICY_TYPE_ENV] = read_env,		[POLICY_TYPE_LABELS] = read_labels,
-		[POLICY_TYPE_SCOPES] = read_scopes,	[POLICY_TYPE_PROCESSORS] = read_quantity,
-		[POLICY_TYPE_NUMBER] = read_quantity,	[POLICY_TYPE_SIZE] = read_quantity,
-		[POLICY_TYPE_TIME] = read_quantity,	[POLICY_TYPE_LIST] = read_nothing,
+		[POLICY_TYPE_MAPPING] = read_mapping,
+		[POLICY_TYPE_VERSION] = read_version,
+		[POLICY_TYPE_NAME] = read_name,
+		[POLICY_TYPE_WORD] = read_word,
+		[POLICY_TYPE_PATH] = read_path,
+		[POLICY_TYPE_PATHS] = read_paths,
+		[POLICY_TYPE_GATEWAY] = read_gateway,
+		[POLICY_TYPE_RULES] = read_rules,
+		[POLICY_TYPE_PREFIX] = read_prefix,
+		[POLICY_TYPE_PORT] = read_port,
+		[POLICY_TYPE_RESOLVER] = read_resolver,
+		[POLICY_TYPE_LISTEN] = read_listen,
+		[POLICY_TYPE_DOMAINS] = read_domains,
+		[POLICY_TYPE_ENV_NAMES] = read_env_names,
+		[POLICY_TYPE_ENV] = read_env,
+		[POLICY_TYPE_LABELS] = read_labels,
+		[POLICY_TYPE_SCOPES] = read_scopes,
+		[POLICY_TYPE_SETS] = read_sets,
+		[POLICY_TYPE_PROCESSORS] = read_quantity,
+		[POLICY_TYPE_NUMBER] = read_quantity,
+		[POLICY_TYPE_SIZE] = read_quantity,
+		[POLICY_TYPE_TIME] = read_quantity,
+		[POLICY_TYPE_LIST] = read_nothing,
 		[POLICY_TYPE_TEXT] = read_nothing,
 	};
 
