@@ -190,9 +190,11 @@ UNIT_LDLIBS_test_metrics := $(METRICS_LDLIBS)
 UNIT_LIBS_test_sink_net := $(SINK_LIBS)
 UNIT_LDLIBS_test_sink_net := $(SINK_LDLIBS)
 UNIT_LIBS_test_admin := $(GRANT_LIBS) $(LEDGER_LIBS) -lcrypto
+UNIT_LIBS_test_refusal := $(O)/user/gateway/refusal.o $(GRANT_LIBS) $(LEDGER_LIBS) -lcrypto
 
 $(O)/unit/test_head: $(O)/user/gateway/head.o
 $(O)/unit/test_proxy: $(UNIT_LIBS_test_proxy)
+$(O)/unit/test_refusal: $(O)/user/gateway/refusal.o
 $(O)/unit/test_cordond $(O)/unit/test_told: $(UNIT_LIBS_test_cordond)
 
 $(O)/unit/%: tests/unit/%.c $(LIBS) $(GRANT_LIBS) $(ADMIN_LIBS) $(LEDGER_LIBS) $(SINK_LIBS) $(METRICS_LIBS) $(ALERT_LIBS) $(CORDOND_WORDS) $(filter-out $(O)/user/cordon/main.o,$(call obj,cordon)) Makefile

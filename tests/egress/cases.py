@@ -37,7 +37,7 @@ def refused(world, place, target, word, status=403, host=None):
     c, reply = connect(world, place, target, host)
     with c:
         equal((reply.status, reply.word), (status, word), target)
-        assert reply.json.get("reason") and reply.json.get("retry"), reply
+        assert reply.json.get("reason") and reply.json.get("retry") and reply.json["rule"].startswith("gateway."), reply
     equal(world.tls.connections + world.web.connections, before, f"{target} arrived")
     return reply
 
@@ -289,7 +289,9 @@ def _(world):
     place = world.reach("good.test")
     for target, word, rule in (("denied.test:443", "domain_denied", "gateway.domain"), ("good.test:22", "port_denied", "gateway.domain"),
                                ("10.0.0.1:80", "address_denied", "gateway.address")):
-        refused(world, place, target, word)
+        reply = refused(world, place, target, word)
+        equal((reply.json["rule"], reply.json["retry"]), (rule, "never"), "what the agent is told is what the event says")
+        assert "cordon suggest" in reply.json["ask"] or word == "address_denied", reply
         event = world.events(place, "reach")[-1]  # it was there before the answer
         equal((event["type"], event["verdict"], event["rule"]), ("gateway", "deny", rule))
         equal(event["gateway"]["reason"].split(":")[0], word)

@@ -542,7 +542,7 @@ def _(world, gateway):
     expect(gateway.get(where, "/admin"), 404)
     for reply in (gateway.post(where, "/refund", refund(tenant, 0, "k")), gateway.post(None, "/refund", {}),
                   gateway.post(where, "/refund", b"{"), gateway.get(where, "/nothing")):
-        assert set(reply.json) == {"error", "reason", "retry"}, reply
+        assert set(reply.json) == {"error", "reason", "rule", "retry", "ask"}, reply
         for word in (b"sqlite", b"postgres", b"SELECT", b"orders", b"/tmp", b"127.0.0.1", b"Error"):
             assert word not in reply.body, reply
         assert reply.headers["content-type"] == "application/json" and "server" not in reply.headers

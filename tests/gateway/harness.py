@@ -94,6 +94,24 @@ class Reply:
         return f"{self.status} {self.body[:200]!r}"
 
 
+REFUSED = set()  # words of all refusals that were read
+
+
+def judged(reply):
+    """Every refusal that any test gets has all that an agent acts on; the faults of JSON-RPC have it in their data."""
+    found = reply.json.get("error") if reply.status and isinstance(reply.json, dict) else None
+    if isinstance(found, dict):
+        found = found["data"]
+    elif isinstance(found, str):
+        found = reply.json
+    if found:
+        assert set(found) == {"error", "reason", "rule", "retry", "ask"}, reply
+        assert found["retry"] in ("never", "changed", "same_key") and found["rule"].startswith("gateway."), reply
+        assert found["error"] and found["reason"] and (found["ask"] is None or found["ask"]), reply
+        REFUSED.add(found["error"])
+    return reply
+
+
 class Connection:
     """A raw connection of one caller. The caller is told by the source address (see identity_test.c)."""
 
@@ -140,7 +158,7 @@ class Connection:
             if not self._more():
                 return Reply(status, headers, self.buffer, True)
         body, self.buffer = self.buffer[:size], self.buffer[size:]
-        return Reply(status, headers, body)
+        return judged(Reply(status, headers, body))
 
     def at_end(self, timeout=30):
         """Does the other side close, without another byte?"""

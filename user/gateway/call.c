@@ -17,6 +17,7 @@
 #include "admin/report.h"
 #include "admin/tokens.h"
 #include "gateway/call.h"
+#include "gateway/refusal.h"
 
 #include <errno.h>
 #include <string.h>
@@ -318,30 +319,17 @@ static int print_pending(char *buffer, size_t size, const struct call *call)
 	strftime(expires, sizeof(expires), "%Y-%m-%dT%H:%M:%SZ", &tm);
 	return snprintf(buffer, size,
 			"{\"status\":\"pending_approval\",\"approval\":\"%s\",\"reason\":"
-			"\"need_human_approval\",\"expires\":\"%s\",\"retry\":\"same_key\"}\n",
-			call->approval, expires);
-}
-
-int answer_refusal(char *buffer, size_t size, enum ledger_code code, const char *reason)
-{
-	const struct ledger_code_info *info = ledger_code_info(code);
-	json_t *text = json_string(reason && reason[0] ? reason : info->text);
-	char *quoted = text ? json_dumps(text, JSON_ENCODE_ANY | JSON_ENSURE_ASCII) : NULL;
-	int n = snprintf(buffer, size, "{\"error\":\"%s\",\"reason\":%s,\"retry\":\"%s\"}\n",
-			 info->name, quoted ? quoted : "\"\"", info->retry);
-
-	free(quoted);
-	json_decref(text);
-	return n;
+			"\"need_human_approval\",\"expires\":\"%s\",\"rule\":\"%s\","
+			"\"retry\":\"same_key\",\"ask\":\"%s\"}\n",
+			call->approval, expires, event_rule_name(report_rule(call->code)),
+			ledger_code_info(call->code)->ask);
 }
 
 void conn_refuse(struct conn *conn, enum ledger_code code, const char *reason)
 {
-	char body[512];
-	int n = answer_refusal(body, sizeof(body), code, reason);
+	char body[REFUSAL_MAX];
+	int n = refusal_print(body, code, reason);
 
-	if ((size_t)n >= sizeof(body))
-		n = answer_refusal(body, sizeof(body), code, NULL);
 	if (code == LEDGER_RATE_LIMITED || code == LEDGER_TUNNELS_EXHAUSTED)
 		conn_answer_later(conn, ledger_code_info(code)->http_status, body, (size_t)n);
 	else
@@ -362,15 +350,15 @@ static int print_answer(char *buffer, size_t size, const struct call *call)
 	case LEDGER_PENDING_APPROVAL:
 		return print_pending(buffer, size, call);
 	default:
-		return answer_refusal(buffer, size, call->code, call->reason);
+		return refusal_print(buffer, call->code, call->reason);
 	}
 }
 
 static enum step answer(struct call *call)
 {
-	size_t room = 1024 + (call->result	    ? strlen(call->result)
-			      : call->answer.result ? call->answer.result_size
-						    : 0);
+	size_t room = REFUSAL_MAX + (call->result	   ? strlen(call->result)
+				     : call->answer.result ? call->answer.result_size
+							   : 0);
 	char stack[2048], *text = room <= sizeof(stack) ? stack : malloc(room);
 
 	if (call->work.conn && text && call->voice)
@@ -380,7 +368,7 @@ static enum step answer(struct call *call)
 		conn_answer(call->work.conn, ledger_code_info(call->code)->http_status, text,
 			    (size_t)print_answer(text, room, call));
 	else if (call->work.conn)
-		conn_answer(call->work.conn, 503, "", 0);
+		conn_refuse(call->work.conn, LEDGER_OVERLOADED, "out of memory");
 	if (text != stack)
 		free(text);
 	return STEP_NEXT;

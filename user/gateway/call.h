@@ -35,10 +35,7 @@ bool caller_has_scope(const struct identity *id, const char *scope);
 /* Begins the look-up of an approval for its caller. */
 void approval_start(const struct request *request, const char *id, size_t size);
 
-/* {"error":...,"reason":...,"retry":...}, one line; reason NULL: the code's own text. Returns its bytes. */
-int answer_refusal(char *buffer, size_t size, enum ledger_code code, const char *reason);
-
-/* Answers a request with that, and the status of the code. The reason is a short one, of our own words. */
+/* Answers a request with a refusal (refusal.h), and the status of the code. The reason is a short one, of our own words. */
 void conn_refuse(struct conn *conn, enum ledger_code code, const char *reason);
 
 #endif

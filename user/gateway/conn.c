@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "gateway/refusal.h"
 #include "proxy/proxy.h"
 
 #define LINGER_MS 1000
@@ -369,25 +370,11 @@ void work_end(struct work *work)
 /* What HTTP itself refuses. The connection ends: nobody can say where the next request would begin. */
 static void conn_fault(struct conn *conn, int status, const char *reason)
 {
-	static const struct {
-		int status;
-		const char *code;
-	} codes[] = {
-		{ 408, "request_timeout" },    { 413, "body_too_large" },
-		{ 431, "headers_too_large" },  { 411, "length_required" },
-		{ 417, "expectation_failed" }, { 505, "version_not_supported" },
-	};
-	const char *code = "malformed_request";
-	char body[256];
-	int n;
+	char body[REFUSAL_MAX];
+	int n = refusal_print(body, refusal_of_status(status), reason);
 
-	for (size_t i = 0; i < ARRAY_SIZE(codes); i++)
-		if (codes[i].status == status)
-			code = codes[i].code;
 	atomic_fetch_add(&conn->worker->server->malformed, 1);
 	conn->close_after = true;
-	n = snprintf(body, sizeof(body),
-		     "{\"error\":\"%s\",\"reason\":\"%s\",\"retry\":\"changed\"}\n", code, reason);
 	conn->processing = true;
 	conn_answer(conn, status, body, (size_t)n);
 	conn->processing = false;

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "gateway/call.h"
+#include "gateway/refusal.h"
 #include "gateway/input.h"
 
 #define INSTRUCTIONS                                                                              \
@@ -27,14 +28,25 @@ static void send_text(const struct request *request, int status, const char *hea
 	if (text)
 		conn_answer_with(request->conn, status, headers, text, strlen(text));
 	else
-		conn_answer(request->conn, 503, "", 0);
+		conn_refuse(request->conn, LEDGER_OVERLOADED, "out of memory");
 	free(text);
+}
+
+/* The error of JSON-RPC says in its data what every refusal says. */
+static char *print_fault(const json_t *id, enum mcp_code code, enum ledger_code why,
+			 const char *reason)
+{
+	return mcp_print_error(id, code, reason, refusal_json(why, reason));
 }
 
 static void send_fault(const struct request *request, int status, const json_t *id,
 		       enum mcp_code code, const char *reason)
 {
-	send_text(request, status, "", mcp_print_error(id, code, reason, NULL));
+	enum ledger_code why = code == MCP_METHOD_NOT_FOUND ? LEDGER_METHOD_NOT_ALLOWED
+			       : code == MCP_INVALID_PARAMS ? LEDGER_INVALID_REQUEST
+							    : LEDGER_MALFORMED_REQUEST;
+
+	send_text(request, status, "", print_fault(id, code, why, reason));
 }
 
 /* What is wrong with the request as the transport sees it: its status, 0 for nothing. */
@@ -177,7 +189,7 @@ static void voice_say(struct call_voice *base, struct conn *conn, enum ledger_co
 					     : NULL,
 					!done && !held));
 	if (!out)
-		conn_answer(conn, 503, "", 0);
+		conn_refuse(conn, LEDGER_OVERLOADED, "out of memory");
 	else
 		conn_answer(conn, code == LEDGER_UNAUTHENTICATED ? 401 : 200, out, strlen(out));
 }
@@ -197,8 +209,9 @@ static void do_call(const struct request *request, const struct mcp_message *mes
 	}
 	tool = setup_find_tool(request->setup, name);
 	if (!tool) {
-		send_fault(request, 200, message->id, MCP_INVALID_PARAMS,
-			   "no such tool; tools/list names them");
+		send_text(request, 200, "",
+			  print_fault(message->id, MCP_INVALID_PARAMS, LEDGER_TOOL_UNKNOWN,
+				      "no such tool; tools/list names them"));
 		return;
 	}
 	voice = calloc(1, sizeof(*voice));
@@ -206,7 +219,7 @@ static void do_call(const struct request *request, const struct mcp_message *mes
 	if (!voice || !body) {
 		free(voice);
 		free(body);
-		conn_answer(request->conn, 503, "", 0);
+		conn_refuse(request->conn, LEDGER_OVERLOADED, "out of memory");
 		return;
 	}
 	voice->voice.say = voice_say;
@@ -251,7 +264,10 @@ void mcp_handle(const struct request *request)
 
 	if (status) {
 		send_text(request, status, status == 405 ? "Allow: POST\r\n" : "",
-			  mcp_print_error(NULL, MCP_REFUSED, reason, NULL));
+			  print_fault(NULL, MCP_REFUSED,
+				      status == 403 ? LEDGER_ORIGIN_REFUSED
+						    : refusal_of_status(status),
+				      reason));
 		return;
 	}
 	mcp_message_read(request->body, request->body_n, &message);

@@ -11,17 +11,6 @@
 #include "gateway/call.h"
 #include "gateway/input.h"
 
-static void answer_code(const struct request *request, int status, const char *error,
-			const char *reason)
-{
-	char body[256];
-	int n = snprintf(body, sizeof(body),
-			 "{\"error\":\"%s\",\"reason\":\"%s\",\"retry\":\"never\"}\n", error,
-			 reason);
-
-	conn_answer(request->conn, status, body, (size_t)n);
-}
-
 bool caller_is_known(const struct request *request)
 {
 	if (request->caller &&
@@ -66,7 +55,7 @@ static void get_tools(const struct request *request, const struct head_text *res
 	if (text)
 		conn_answer(request->conn, 200, text, strlen(text));
 	else
-		answer_code(request, 503, "unavailable", "out of memory");
+		conn_refuse(request->conn, LEDGER_OVERLOADED, "out of memory");
 	free(text);
 }
 
@@ -86,7 +75,7 @@ static void get_health(const struct request *request, const struct head_text *re
 	/* The cause is for the log: whoever asks learns that there is one. */
 	if (ledger_health(request->gateway->ledger, NULL) < 0 ||
 	    report_ready(request->gateway->report) < 0)
-		answer_code(request, 503, "unavailable", "decisions cannot be recorded");
+		conn_refuse(request->conn, LEDGER_UNAVAILABLE, "decisions cannot be recorded");
 	else
 		conn_answer(request->conn, 200, ok, sizeof(ok) - 1);
 }
@@ -187,8 +176,8 @@ void route_handle(const struct request *request)
 	if (route && request->head->method == HEAD_METHOD_GET)
 		route->get(request, &rest);
 	else if (route || tool)
-		answer_code(request, 405, "method_not_allowed",
+		conn_refuse(request->conn, LEDGER_METHOD_NOT_ALLOWED,
 			    tool ? "tools are called by POST" : "this is read by GET");
 	else
-		answer_code(request, 404, "not_found", "no such path; GET /tools lists the tools");
+		conn_refuse(request->conn, LEDGER_NOT_FOUND, NULL);
 }

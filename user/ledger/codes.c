@@ -7,10 +7,11 @@
 #include "util/util.h"
 
 static const struct ledger_code_info codes[LEDGER_CODES_N] = {
-#define X(id, code_name, status, code_retry, code_text) \
-	[LEDGER_##id] = { .name = (code_name),          \
-			  .retry = (code_retry),        \
-			  .text = (code_text),          \
+#define X(id, code_name, status, code_retry, code_text, code_ask) \
+	[LEDGER_##id] = { .name = (code_name),                    \
+			  .retry = (code_retry),                  \
+			  .text = (code_text),                    \
+			  .ask = (code_ask),                      \
 			  .http_status = (status) },
 	LEDGER_CODES(X)
 #undef X
