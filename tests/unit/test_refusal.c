@@ -10,7 +10,6 @@
 
 #include <cmocka.h>
 
-#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
