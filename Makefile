@@ -411,9 +411,10 @@ told: deps ## gateways' decisions in cordond's stream, also while cordond dies, 
 EGRESS_KERNELS ?= 6.1 newest
 
 .PHONY: egress
-egress: deps ## the forward proxy from inside real fences, on EGRESS_KERNELS (6.1 newest)
+egress: deps ## the forward proxy and /up from inside real fences, on EGRESS_KERNELS (6.1 newest)
 	$(Q)$(MAKE) --no-print-directory $(JOBS) all
-	$(Q)rc=0; for k in $(EGRESS_KERNELS); do tests/vm/run -k $$k --timeout 1200 -- tests/egress/fence || rc=1; done; exit $$rc
+	$(Q)rc=0; for k in $(EGRESS_KERNELS); do tests/vm/run -k $$k --timeout 1200 -- tests/egress/fence || rc=1; \
+		tests/vm/run -k $$k --timeout 1200 -- tests/broker/fence || rc=1; done; exit $$rc
 
 KEEP_KERNELS ?= 6.1 newest
 KEEP_ROUNDS ?= 50

@@ -6,6 +6,7 @@ import hashlib
 import hmac
 import http.server
 import json
+import socket
 import ssl
 import subprocess
 import threading
@@ -200,6 +201,52 @@ class Upstream(Server):
 
     def do_mute(self, _, __, ___):
         self.go.wait(30)
+
+
+class Pieces:
+    """Reads one request after the other, and tells of each byte when it comes: bytes so far in `got`, whole ones in `bodies`."""
+
+    def __init__(self, answer=b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok", at_once=False):
+        self.answer, self.at_once = answer, at_once
+        self.got, self.heads, self.bodies = 0, [], []
+        self.socket = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self.socket.getsockname()[1]}"
+        threading.Thread(target=self.serve, daemon=True).start()
+
+    def serve(self):
+        while True:
+            try:
+                peer, _ = self.socket.accept()
+            except OSError:
+                return
+            threading.Thread(target=self.talk, args=(peer,), daemon=True).start()
+
+    def talk(self, peer):
+        with peer:
+            data = b""
+            while b"\r\n\r\n" not in data:
+                more = peer.recv(65536)
+                if not more:
+                    return
+                data += more
+            head, _, body = data.partition(b"\r\n\r\n")
+            self.heads.append(head.decode())
+            length = int(next(line for line in head.decode().lower().split("\r\n") if line.startswith("content-length:")).split(":")[1])
+            self.got, digest = len(body), hashlib.sha256(body)
+            if self.at_once:
+                peer.sendall(self.answer)
+                return
+            while self.got < length:
+                more = peer.recv(65536)
+                if not more:
+                    return
+                self.got += len(more)
+                digest.update(more)
+            self.bodies.append((length, digest.hexdigest()))
+            peer.sendall(self.answer)
+
+    def close(self):
+        self.socket.close()
 
 
 class Vault(Server):

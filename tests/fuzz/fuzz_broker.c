@@ -75,9 +75,16 @@ static void judge_body(const char *p, size_t n)
 	free(whole);
 }
 
-static void judge_location(const char *p, size_t n)
+static void judge_location(const char *p, size_t n, bool below)
 {
-	char *to = filter_location(&upstream, p, n);
+	struct gwconf_upstream one = upstream;
+	char *to;
+
+	if (below)
+		one.url = (char *)"http://h:1/p";
+	to = filter_location(&one, p, n);
+	/* What is not below its path leads nowhere. */
+	MUST(!below || !to || to[0] != '/' || memmem(p, n, "/p", 2));
 
 	/* Below /up/u, or relative to where the client is. */
 	if (to && to[0] == '/')
@@ -160,7 +167,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		judge_head(copy, size - 1);
 		break;
 	case 2:
-		judge_location(copy, size - 1);
+		judge_location(copy, size - 1, data[0] & 4);
 		break;
 	default:
 		judge_request(copy, size - 1);

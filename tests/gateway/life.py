@@ -479,7 +479,7 @@ def remote(world, limits="", url=None):
     """An upstream, and a gateway with the tool that calls it."""
     upstream = Upstream()
     secret = os.path.join(world.directory, "secret")
-    with open(secret, "w") as f:
+    with open(secret, "w", opener=lambda path, flags: os.open(path, flags, 0o600)) as f:
         f.write(SECRET + "\n")
     world.tools["remote"] = os.path.join(world.directory, "remote.yaml")
     with open(world.tools["remote"], "w") as f:

@@ -47,8 +47,8 @@ static int make_file(const struct gwconf_upstream *upstream)
 {
 	char text[CANARY_SIZE_MAX + CANARY_RANDOM + 2];
 	int n = make_text(upstream->canary.prefix, text, sizeof(text));
-	_cleanup_close_ int fd =
-		open(upstream->canary.file, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+	_cleanup_close_ int fd = open(upstream->canary.file,
+				      O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
 
 	if (fd < 0)
 		return errno == EEXIST ? 0 : -errno;
@@ -80,7 +80,8 @@ static int read_file(const char *path, char *text, size_t size, struct error *er
 	text[n] = '\0';
 	for (ssize_t i = 0; i < n; i++)
 		if (text[i] <= 0x20 || text[i] > 0x7e)
-			return error_set(error, EINVAL, "it is not one line of printable characters");
+			return error_set(error, EINVAL,
+					 "it is not one line of printable characters");
 	if (n < CANARY_SIZE_MIN || n > CANARY_SIZE_MAX)
 		return error_set(error, EINVAL, "it must have %d to %d characters", CANARY_SIZE_MIN,
 				 CANARY_SIZE_MAX);
@@ -175,7 +176,7 @@ const char *canaries_find(const struct canaries *canaries, const char *p, size_t
 	size_t form;
 
 	return canaries && scrub_forms_find(&canaries->forms, p, n, &form) ? owner(canaries, form)
-									    : NULL;
+									   : NULL;
 }
 
 static int hex(char c)

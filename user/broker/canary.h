@@ -10,10 +10,10 @@
 #include "broker/scrub.h"
 #include "gwconf/gwconf.h"
 
-#define CANARY_MAX 16	     /* upstreams with a placeholder */
-#define CANARY_SIZE_MIN 16   /* bytes of one; what is shorter would be found where it is not */
+#define CANARY_MAX 16	   /* upstreams with a placeholder */
+#define CANARY_SIZE_MIN 16 /* bytes of one; what is shorter would be found where it is not */
 #define CANARY_SIZE_MAX 256
-#define CANARY_RANDOM 32     /* letters and digits of one that is made, behind its prefix */
+#define CANARY_RANDOM 32 /* letters and digits of one that is made, behind its prefix */
 
 struct canaries; /* of a configuration; constant once it is made: any thread */
 

@@ -145,15 +145,33 @@ bool filter_query_names(const char *query, size_t size, const char *name)
 
 /* --- where an answer sends the client ----------------------------------------------------------- */
 
-/* What follows scheme, host and port of the upstream in a URL; NULL: it is another's. */
-static const char *behind_base(const struct gwconf_upstream *upstream, const char *p, size_t n)
+/* The path that the upstream's URL ends with, behind scheme, host and port; "" without one. */
+static const char *base_path(const struct gwconf_upstream *upstream)
 {
-	size_t base = strlen(upstream->url);
+	const char *host = strstr(upstream->url, "://");
 
-	if (n < base || strncasecmp(p, upstream->url, base) != 0 ||
-	    (n > base && !is_one_of("/?#", p[base])))
+	host = host ? host + 3 : upstream->url;
+	return host + strcspn(host, "/");
+}
+
+static const char *behind_path(const struct gwconf_upstream *upstream, const char *p, size_t n)
+{
+	const char *path = base_path(upstream);
+	size_t base = strlen(path);
+
+	if (n < base || memcmp(p, path, base) != 0 || (n > base && !is_one_of("/?#", p[base])))
 		return NULL;
 	return p + base;
+}
+
+/* What follows the upstream's URL in another; NULL: it is not below it. */
+static const char *behind_base(const struct gwconf_upstream *upstream, const char *p, size_t n)
+{
+	size_t host = (size_t)(base_path(upstream) - upstream->url);
+
+	if (n < host || strncasecmp(p, upstream->url, host) != 0)
+		return NULL;
+	return behind_path(upstream, p + host, n - host);
 }
 
 char *filter_location(const struct gwconf_upstream *upstream, const char *value, size_t size)
@@ -167,7 +185,7 @@ char *filter_location(const struct gwconf_upstream *upstream, const char *value,
 		    is_one_of("\\<>\"", value[i]))
 			return NULL;
 	if (!rest && size && value[0] == '/' && (size == 1 || value[1] != '/'))
-		rest = value;
+		rest = behind_path(upstream, value, size);
 	if (rest)
 		return asprintf(&out, "/up/%s%s%.*s", upstream->name,
 				rest < end && *rest == '/' ? "" : "/", (int)(end - rest), rest) < 0

@@ -203,6 +203,11 @@ static int read_file(const char *path, bool lent, char **ret_text, struct error 
 	return 0;
 }
 
+int secret_read_file(const char *path, char **ret_text, struct error *error)
+{
+	return read_file(path, false, ret_text, error);
+}
+
 static int read_lent(const char *place, char **ret_text, struct error *error)
 {
 	const char *directory = getenv("CREDENTIALS_DIRECTORY");

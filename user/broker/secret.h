@@ -21,6 +21,12 @@ struct secret {
 };
 void secret_release(struct secret *secret);
 
+/*
+ * A secret from a file that nobody but its owner, root or this user, may read (a group only if it is this process's own): one line
+ * of SCRUB_SECRET_MIN to SCRUB_SECRET_MAX printable characters, to be wiped. 0 or -errno with error.
+ */
+int secret_read_file(const char *path, char **ret_text, struct error *error);
+
 struct secret_store;			     /* of one upstream: what is kept of it; any thread */
 struct secret_store *secret_store_new(void); /* NULL when memory ends */
 void secret_store_free(struct secret_store *store); /* takes NULL; wipes */

@@ -35,8 +35,8 @@ static bool only_reads(const struct send_request *request)
 
 static bool sends_body(const struct send_request *request)
 {
-	return request->body_n || is_method(request, "POST") || is_method(request, "PUT") ||
-	       is_method(request, "PATCH");
+	return request->body_n || request->source || is_method(request, "POST") ||
+	       is_method(request, "PUT") || is_method(request, "PATCH");
 }
 
 /* --- the answer ------------------------------------------------------------------------------- */
@@ -111,6 +111,14 @@ static size_t on_body(char *data, size_t size, size_t n, void *context)
 	if (!transfer->result->began)
 		return 0;
 	return pass(transfer, data, size, false) < 0 ? 0 : size;
+}
+
+static size_t on_read(char *data, size_t size, size_t n, void *context)
+{
+	struct send_source *source = context;
+	ssize_t got = source->read(source, data, size * n);
+
+	return got > 0 ? (size_t)got : CURL_READFUNC_ABORT;
 }
 
 static int on_progress(void *context, curl_off_t all_down, curl_off_t down, curl_off_t all_up,
@@ -273,6 +281,8 @@ static struct curl_slist *headers_make(struct transfer *transfer, bool *ok)
 	/* What libcurl would add otherwise is said: a name without a value would be signed, and not sent. */
 	if (!accept)
 		list = fetch_append(list, "Accept: */*", ok);
+	if (request->source)
+		list = fetch_append(list, "Expect:", ok);
 	if (!type && sends_body(request))
 		list = fetch_append(list, "Content-Type: application/octet-stream", ok);
 	*ok &= show(transfer, &list);
@@ -308,7 +318,13 @@ static bool prepare(struct transfer *transfer, const char *url, struct curl_slis
 	SET(WRITEDATA, transfer);
 	if (is_method(request, "HEAD"))
 		SET(NOBODY, 1L);
-	else if (sends_body(request)) {
+	else if (request->source) {
+		/* Nothing of a body in pieces can be sent again, nor is it. */
+		SET(POST, 1L);
+		SET(POSTFIELDSIZE_LARGE, (curl_off_t)request->source->length);
+		SET(READFUNCTION, on_read);
+		SET(READDATA, request->source);
+	} else if (sends_body(request)) {
 		SET(POSTFIELDSIZE_LARGE, (curl_off_t)request->body_n);
 		SET(POSTFIELDS, request->body_n ? request->body : "");
 	}

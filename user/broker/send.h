@@ -11,6 +11,13 @@
 
 #define SEND_TIME_MAX_S 3600 /* of one answer, streams too */
 
+/* Where the body of a request comes from that is not there as a whole. */
+struct send_source {
+	/* Up to n of the next bytes; <= 0 ends the transfer. Blocks for as long as the sender may be silent. */
+	ssize_t (*read)(struct send_source *source, char *p, size_t n);
+	long long length;
+};
+
 struct send_request {
 	const struct gwconf_upstream *upstream;
 	const char *method;   /* one of gwconf_up_methods */
@@ -18,6 +25,7 @@ struct send_request {
 	char *const *headers; /* lines that filter_request_header() let through; end with NULL */
 	const char *body;
 	size_t body_n;
+	struct send_source *source;  /* in the place of body; or NULL */
 	const struct secret *secret; /* NULL: none */
 };
 

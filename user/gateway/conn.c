@@ -416,6 +416,7 @@ static size_t take_request(struct conn *conn, struct setup *setup, const char *p
 	struct server *server = conn->worker->server;
 	const char *reason;
 	struct head head;
+	uint64_t left = 0;
 	int r = head_read(p, n, &limits, &head, &reason);
 
 	conn->in_need = 0;
@@ -428,7 +429,12 @@ static size_t take_request(struct conn *conn, struct setup *setup, const char *p
 		tunnel_start(conn, setup, &head, p, (size_t)r, n);
 		return n;
 	}
-	if (r > 0 && head.length > (uint64_t)conf->body_bytes) {
+	if (r > 0 && head.up && head.length > (uint64_t)conf->body_bytes &&
+	    n - (size_t)r < head.length) {
+		left = head.length - (n - (size_t)r);
+		head.keep_alive = false;
+	}
+	if (r > 0 && !head.up && head.length > (uint64_t)conf->body_bytes) {
 		r = -413;
 		reason = "the body is too long";
 	} else if (r > 0 && head.length &&
@@ -441,7 +447,7 @@ static size_t take_request(struct conn *conn, struct setup *setup, const char *p
 		conn_fault(conn, -r, reason);
 		return 0;
 	}
-	if (n - (size_t)r < head.length) {
+	if (n - (size_t)r < head.length && !left) {
 		conn->in_need = (size_t)r + (size_t)head.length;
 		if (head.expects_continue && !conn->continued) {
 			conn->continued = true;
@@ -462,8 +468,9 @@ static size_t take_request(struct conn *conn, struct setup *setup, const char *p
 					  .share = conn_share(server, conn->caller),
 					  .head = &head,
 					  .body = p + r,
-					  .body_n = (size_t)head.length });
-	return (size_t)r + (size_t)head.length;
+					  .body_n = (size_t)(head.length - left),
+					  .body_left = left });
+	return (size_t)r + (size_t)(head.length - left);
 }
 
 static bool conn_takes_requests(const struct conn *conn)

@@ -165,6 +165,68 @@ static bool on_gone(struct send_sink *sink)
 	return poll(&state, 1, 0) > 0 && (state.revents & (POLLRDHUP | POLLHUP | POLLERR));
 }
 
+/* --- a body that comes in pieces --------------------------------------------------------------- */
+
+/* Bytes that the client sends, when they come; <= 0: none come any more. */
+static ssize_t receive(struct flight *flight, char *p, size_t n)
+{
+	struct pollfd ready = { .fd = flight->fd, .events = POLLIN };
+	static const char go_on[] = "HTTP/1.1 100 Continue\r\n\r\n";
+	ssize_t got;
+
+	if (flight->goes_on) {
+		struct iovec iov = { (void *)(uintptr_t)go_on, sizeof(go_on) - 1 };
+
+		flight->goes_on = false;
+		if (write_all(flight, &iov, 1) < 0)
+			return -1;
+	}
+	do {
+		got = recv(flight->fd, p, n, MSG_DONTWAIT);
+	} while (got < 0 && (errno == EINTR ||
+			     (errno == EAGAIN && poll(&ready, 1, (int)flight->wait_ms) > 0)));
+	return got;
+}
+
+/* More of it, through what looks for placeholders. false: nothing of it may go on, or nothing came. */
+static bool source_fill(struct flight *flight, char *p, size_t n)
+{
+	const char *more = p;
+	ssize_t got;
+
+	if (flight->body_at < flight->body_n) {
+		more = flight->body + flight->body_at;
+		got = (ssize_t)(flight->body_n - flight->body_at);
+		got = got < (ssize_t)n ? got : (ssize_t)n;
+		flight->body_at += (size_t)got;
+	} else {
+		got = receive(flight, p, n < flight->body_left ? n : (size_t)flight->body_left);
+		if (got <= 0)
+			return false;
+		flight->body_left -= (uint64_t)got;
+	}
+	return canary_watch_feed(&flight->watch, more, (size_t)got,
+				 flight->body_at == flight->body_n && !flight->body_left,
+				 &flight->ready, &flight->ready_n, &flight->whose) == 0 &&
+	       !flight->whose;
+}
+
+static ssize_t on_source(struct send_source *source, char *p, size_t n)
+{
+	struct flight *flight = (struct flight *)((char *)source - offsetof(struct flight, source));
+
+	/* What is held back leaves nothing to send for now. */
+	while (!flight->ready_n)
+		if (!source_fill(flight, p, n))
+			return -1;
+	n = n < flight->ready_n ? n : flight->ready_n;
+	if (flight->ready != p)
+		memmove(p, flight->ready, n);
+	flight->ready += n;
+	flight->ready_n -= n;
+	return (ssize_t)n;
+}
+
 /* --- in the pool's thread --------------------------------------------------------------------- */
 
 static void fail(struct flight *flight, enum ledger_code code, const char *reason)
@@ -176,6 +238,13 @@ static void fail(struct flight *flight, enum ledger_code code, const char *reaso
 /* What the end of the transfer means where nothing of the answer was passed on. */
 static void judge_end(struct flight *flight)
 {
+	if (flight->whose) {
+		flight->code = LEDGER_PLACEHOLDER_SEEN;
+		snprintf(flight->reason, sizeof(flight->reason), "that of upstream %s",
+			 flight->whose);
+		flight_record(flight);
+		return;
+	}
 	switch (flight->result.end) {
 	case SEND_AMBIGUOUS:
 		fail(flight, LEDGER_OUTCOME_AMBIGUOUS,
@@ -207,11 +276,17 @@ static void send_it(struct flight *flight)
 		.headers = flight->headers,
 		.body = flight->body,
 		.body_n = flight->body_n,
+		.source = flight->body_left ? &flight->source : NULL,
 		.secret = flight->upstream->has_credential ? &flight->secret : NULL,
 	};
 
 	flight->sink = (struct send_sink){ on_begin, on_body, on_gone };
+	if (flight->body_left) {
+		flight->source = (struct send_source){ on_source, flight->length };
+		canary_watch_start(&flight->watch, flight->setup->canaries);
+	}
 	send_run(&request, &flight->sink, &flight->result);
+	canary_watch_end(&flight->watch);
 	if (!flight->result.began) {
 		judge_end(flight);
 		return;

@@ -6,6 +6,7 @@
 #ifndef CORDON_GATEWAY_FLIGHT_H
 #define CORDON_GATEWAY_FLIGHT_H
 
+#include "broker/canary.h"
 #include "broker/send.h"
 #include "gateway/call.h"
 #include "gateway/pool.h"
@@ -17,6 +18,14 @@ struct flight {
 	struct pool_task task;
 	struct ledger_job job; /* of a scope that works once */
 	struct send_sink sink;
+	struct send_source source; /* of a body that is not there as a whole */
+	struct canary_watch watch; /* of that */
+	const char *ready,
+		*whose; /* looked at, and not sent; the upstream whose placeholder was seen */
+	size_t ready_n, body_at;
+	long long length;   /* of the body, as it was said */
+	uint64_t body_left; /* still to be read from the connection */
+	bool goes_on;	    /* the client waits to be told to go on */
 	struct gateway *gateway;
 	struct setup *setup;
 	const struct gwconf_upstream *upstream; /* the setup's; NULL: there is no such */

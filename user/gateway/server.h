@@ -41,6 +41,7 @@ struct request {
 	const struct head *head;
 	const char *body;
 	size_t body_n;
+	uint64_t body_left; /* of an upstream's: bytes that are still to be read from the connection, which ends then */
 };
 
 /*

@@ -9,7 +9,6 @@
 
 #include "broker/canary.h"
 #include "broker/secret.h"
-#include "conf/file.h"
 #include "gateway/gateway.h"
 #include "grant/grant.h"
 
@@ -47,7 +46,6 @@ void setup_unref(struct setup *setup)
 /* --- credentials ------------------------------------------------------------------------------ */
 
 #define SECRET_MAX 8192
-_Static_assert(SECRET_MAX < CONF_TEXT_MAX, "secret_read() ends the text");
 
 /* A secret is one line of printable characters; an end of line is no part of it. */
 static bool secret_is_good(char *secret)
@@ -64,7 +62,7 @@ static bool secret_is_good(char *secret)
 
 static int secret_read(const struct gwconf_tool *conf, char **ret_secret, struct error *error)
 {
-	size_t length;
+	struct error why = { "" };
 	int r;
 
 	if (conf->credential.env) {
@@ -77,18 +75,10 @@ static int secret_read(const struct gwconf_tool *conf, char **ret_secret, struct
 		*ret_secret = strdup(value);
 		return *ret_secret ? 0 : -ENOMEM;
 	}
-	r = conf_file_read(conf->credential.file, ret_secret, &length);
-	if (r < 0)
-		return error_set(error, -r, "%s: cannot read the credential %s: %s", conf->path,
-				 conf->credential.file, strerror(-r));
-	if (length > SECRET_MAX)
-		return error_set(error, EINVAL, "%s: the credential %s is longer than %d bytes",
-				 conf->path, conf->credential.file, SECRET_MAX);
-	(*ret_secret)[length] = '\0'; /* there is room for CONF_TEXT_MAX */
-	if (strlen(*ret_secret) != length)
-		return error_set(error, EINVAL, "%s: the credential %s holds a NUL byte",
-				 conf->path, conf->credential.file);
-	return 0;
+	r = secret_read_file(conf->credential.file, ret_secret, &why);
+	return r < 0 ? error_set(error, -r, "%s: %s: %s", conf->path, conf->credential.file,
+				 why.text)
+		     : 0;
 }
 
 static int tool_take_credential(struct tool *tool, struct error *error)

@@ -190,7 +190,8 @@ static int seek_canary(struct flight *flight, const struct request *request)
 
 	for (size_t i = 0; !whose && i < flight->n_headers; i++)
 		whose = canaries_find(canaries, flight->headers[i], strlen(flight->headers[i]));
-	if (!whose)
+	/* One that comes in pieces is looked at as it does. */
+	if (!whose && !flight->body_left)
 		whose = canaries_find(canaries, flight->body, flight->body_n);
 	return whose ? refuse(flight, LEDGER_PLACEHOLDER_SEEN, "that of upstream %s", whose) : 0;
 }
@@ -224,6 +225,21 @@ static int take_key(struct flight *flight, const struct request *request,
 	return 0;
 }
 
+/* A body that is longer than what is kept at once. */
+static int judge_length(struct flight *flight, const struct request *request)
+{
+	const struct gwconf_upstream *upstream = flight->upstream;
+
+	if (request->head->length > (uint64_t)upstream->request_bytes)
+		return refuse(flight, LEDGER_BODY_TOO_LARGE,
+			      "the body is longer than request_bytes of the upstream");
+	if (request->body_left && (upstream->credential.sigv4.region || flight->once))
+		return refuse(flight, LEDGER_BODY_TOO_LARGE,
+			      "a body that is signed, or that may go out once, has at most "
+			      "limits.body_bytes");
+	return 0;
+}
+
 /* Copies what is needed beyond this call. */
 static int take_request(struct flight *flight, const struct request *request,
 			const struct head_text *rest)
@@ -240,6 +256,9 @@ static int take_request(struct flight *flight, const struct request *request,
 	if (request->body_n)
 		memcpy(flight->body, request->body, request->body_n);
 	flight->body_n = request->body_n;
+	flight->body_left = request->body_left;
+	flight->length = (long long)head->length;
+	flight->goes_on = head->expects_continue && !request->body_n;
 	flight->old = head->minor == 0;
 	flight->persists = conn_persists(request->conn);
 	flight->fd = conn_borrow(request->conn);
@@ -260,6 +279,8 @@ static int judge(struct flight *flight, const struct request *request)
 	r = identify(flight, request);
 	if (r == 0)
 		r = authorize(flight, request, &name, &rest, &access);
+	if (r == 0)
+		r = judge_length(flight, request);
 	if (r == 0)
 		r = select_headers(flight, request);
 	if (r == 0)

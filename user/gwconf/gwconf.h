@@ -222,7 +222,7 @@ struct gwconf_credential {
 
 struct gwconf_upstream {
 	char *name;
-	char *url; /* http[s]://host[:port], no path */
+	char *url; /* http[s]://host[:port][/path], without a slash at its end */
 	char *ca;  /* PEM file, or NULL: the system's */
 	struct conf_mark mark;
 
@@ -237,7 +237,7 @@ struct gwconf_upstream {
 		char *file, *prefix; /* file NULL: none; prefix may be NULL */
 	} canary;
 	struct conf_strings headers; /* of requests, let through besides those that always are */
-	long long answer_bytes, timeout_ms;
+	long long request_bytes, answer_bytes, timeout_ms;
 };
 
 /*

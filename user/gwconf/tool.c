@@ -451,7 +451,9 @@ static const struct conf_key credential_keys[] = {
 	{ "prefix", read_prefix, TOOL(credential_prefix), .expects = "text", .fallback = "none",
 	  .doc = "what stands before it, e.g. `\"Bearer \"`" },
 	{ "file", read_absolute, TOOL(credential.file), .expects = "a path",
-	  .doc = "file that holds it; read anew on reload" },
+	  .doc = "file that holds it, 8 to 8,192 characters, readable by nobody else, as an "
+		 "upstream's; "
+		 "read anew on reload" },
 	{ "env", conf_read_text, TOOL(credential.env), .expects = "a name",
 	  .doc = "variable of the gateway that holds it" },
 	CONF_KEYS_END,

@@ -190,7 +190,7 @@ static void read_scope(struct conf_reader *reader, const struct conf_key *key,
 static void read_url(struct conf_reader *reader, const struct conf_key *key,
 		     const struct conf_node *value, void *base)
 {
-	const char *text = conf_reader_text(reader, value, "a URL"), *host;
+	const char *text = conf_reader_text(reader, value, "a URL"), *host, *path;
 	size_t n;
 
 	if (!text)
@@ -199,15 +199,20 @@ static void read_url(struct conf_reader *reader, const struct conf_key *key,
 	       : !strncmp(text, "http://", 7) ? text + 7
 					      : "";
 	n = strspn(host, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-.:[]");
-	/* max 1: with a path. */
+	/* max 1: with a path; min 1: of one spelling, which others are put behind. */
+	path = host + n;
 	if (n && host[n] == '/' && key->max)
 		n += strspn(host + n, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 				      "0123456789-._~/");
-	if (n == 0 || host[0] == '/' || host[n] || strlen(text) > 255)
+	if (n == 0 || host[0] == '/' || host[n] || strlen(text) > 255 ||
+	    (key->min && *path && (!path[1] || pattern_fault(path))))
 		conf_reader_fault(
 			reader, value->mark,
-			key->max ? "expects http[s]://HOST[:PORT][/PATH] without user or query"
-				 : "expects http[s]://HOST[:PORT] without user, path or query");
+			key->min ? "expects http[s]://HOST[:PORT][/PATH] without user, query, dots "
+				   "or "
+				   "a slash at the end"
+			: key->max ? "expects http[s]://HOST[:PORT][/PATH] without user or query"
+				   : "expects http[s]://HOST[:PORT] without user, path or query");
 	else
 		*(char **)((char *)base + key->offset) = conf_reader_copy(reader, text);
 }
@@ -478,8 +483,8 @@ static const struct conf_key credential_keys[] = {
 const struct conf_key gwconf_upstream_keys[] = {
 	{ "name", gwconf_read_name, UP(name), .required = true, .expects = "a name",
 	  .doc = "how tools and `/up/NAME/` name it" },
-	{ "url", read_url, UP(url), .required = true, .expects = "a URL",
-	  .doc = "`http[s]://HOST[:PORT]`" },
+	{ "url", read_url, UP(url), .required = true, .min = 1, .max = 1, .expects = "a URL",
+	  .doc = "`http[s]://HOST[:PORT][/PATH]`; paths of scopes and tools begin behind it" },
 	{ "ca", gwconf_read_path, UP(ca), .expects = "a path", .fallback = "the system's",
 	  .doc = "certificates that may sign the upstream's" },
 	{ "scopes", read_access, .sub = access_keys, .expects = "a list of {scope, methods, paths}",
@@ -502,6 +507,11 @@ const struct conf_key gwconf_upstream_keys[] = {
 		 "way out, the request is refused, and rule `gateway.canary` says so" },
 	{ "headers", read_headers, UP(headers), .max = 32, .expects = "a list of headers",
 	  .fallback = "none", .doc = "of requests, let through besides the usual ones" },
+	{ "request_bytes", conf_read_size, UP(request_bytes), .min = 1,
+	  .max = 64LL * 1024 * 1024 * 1024, .expects = "bytes", .fallback = "`16M`",
+	  .doc = "longest body of a request at `/up`; what is longer than `limits.body_bytes` is "
+		 "passed "
+		 "on as it comes" },
 	{ "answer_bytes", conf_read_size, UP(answer_bytes), .min = 1024,
 	  .max = 64LL * 1024 * 1024 * 1024, .expects = "bytes", .fallback = "`16M`",
 	  .doc = "longest body of an answer; beyond: 502, or cut" },
@@ -581,6 +591,8 @@ void gwconf_read_upstreams(struct conf_reader *reader, const struct conf_key *ke
 		struct gwconf_upstream *upstream = &conf->upstreams[i];
 
 		upstream->mark = value->child[i]->mark;
+		if (!upstream->request_bytes)
+			upstream->request_bytes = 16LL * 1024 * 1024;
 		if (!upstream->answer_bytes)
 			upstream->answer_bytes = 16LL * 1024 * 1024;
 		if (!upstream->timeout_ms)
