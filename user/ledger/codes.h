@@ -58,12 +58,10 @@
 	  "an operator can issue another grant: cordon grants issue")                              \
 	X(DOMAIN_DENIED, "domain_denied", 403, "never",                                            \
 	  "no rule of network.domains has this name",                                              \
-	  "an operator can add the name to network.domains of the policy; cordon suggest "         \
-	  "proposes it")                                                                           \
+	  "an operator can add the name to network.domains of the policy")                         \
 	X(PORT_DENIED, "port_denied", 403, "never",                                                \
 	  "network.domains has this name, but not with this port",                                 \
-	  "an operator can add the port to the name in network.domains of the policy; cordon "     \
-	  "suggest proposes it")                                                                   \
+	  "an operator can add the port to the name in network.domains of the policy")             \
 	X(ADDRESS_DENIED, "address_denied", 403, "never",                                          \
 	  "the name leads to an address that is not to be reached",                                \
 	  "an operator can open the address in network.allow of the policy, unless it is "         \
