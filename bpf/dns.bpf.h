@@ -9,6 +9,7 @@
 #define CORDON_DNS_BPF_H
 
 #include "cordon.bpf.h"
+#include "cordon/peer.h"
 
 enum { SOCKET_CONNECTED = 1 }; /* TCP_ESTABLISHED, for datagram sockets, too */
 
@@ -85,6 +86,46 @@ static __always_inline void dns_restore(struct bpf_sock_addr *ctx, const struct 
 	if (r->port != bpf_ntohs((__u16)ctx->user_port) || decide_addr_differs(&r->addr, from))
 		return;
 	dns_put(ctx, &mark->dns_addr, v6, mark->dns_port);
+}
+
+/* --- who asks ------------------------------------------------------------------------------------------------ */
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, CORDON_NOTES_MAX);
+	__type(key, struct cordon_datagram);
+	__type(value, struct cordon_note);
+} cordon_notes SEC(".maps");
+
+/*
+ * Notes who sends this datagram, which may go to the resolver; for the gateway, see include/cordon/peer.h. Decides nothing: what is
+ * not noted, because it is long, or several in one, or memory ended, is asked again by TCP. What two fences send alike belongs to
+ * neither.
+ */
+noinline int datagram_note(struct __sk_buff *skb, __u64 fence_id)
+{
+	const __u32 off = (skb->protocol == bpf_htons(0x86dd) ? 40 : 20) + 8;
+	struct cordon_note note = { .fence_id = fence_id, .ns = bpf_ktime_get_ns() };
+	struct cordon_datagram datagram = {};
+	struct cordon_note *last;
+	__u32 n = skb->len - off;
+
+	/* Each bound by itself: the verifier of 6.1 follows no number of which another was taken. */
+	asm volatile("" : "+r"(n));
+	if (n > CORDON_DATAGRAM_MAX)
+		return 0;
+	asm volatile("" : "+r"(n));
+	if (n < CORDON_DATAGRAM_MIN)
+		return 0;
+	asm volatile("" : "+r"(n));
+	if (bpf_skb_load_bytes(skb, off, datagram.bytes, n))
+		return 0;
+	datagram.n = n;
+	last = bpf_map_lookup_elem(&cordon_notes, &datagram);
+	if (last && last->fence_id != fence_id && note.ns - last->ns < CORDON_NOTE_NS)
+		note.fence_id = 0;
+	bpf_map_update_elem(&cordon_notes, &datagram, &note, BPF_ANY);
+	return 0;
 }
 
 #endif

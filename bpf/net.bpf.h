@@ -793,6 +793,8 @@ int net_egress(struct __sk_buff *skb)
 		d.silent = packet_of_kernel(skb);
 	}
 	if (decide_allows(d.rule)) {
+		if (d.rule == CORDON_RULE_NET_DNS_OK && d.proto == DECIDE_UDP)
+			datagram_note(skb, f.fence->id);
 		if (!upload_take(&f, &d, skb->len))
 			return CGROUP_ALLOW;
 		d.rule = CORDON_RULE_LIMIT_UPLOAD;

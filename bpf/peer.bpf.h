@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * Whose connection it is, for the gateway (include/cordon/peer.h, user/identity):
- *   peer_syn    cgroup sockops: puts the fence's mark into each SYN to one of the fence's gateways, and nowhere else;
+ *   peer_syn    cgroup sockops: puts the fence's mark into each SYN to one of the fence's gateways or its resolver, and nowhere else;
  *   peer_unix   on entry of security_unix_stream_connect(): notes the fence in storage of the socket that accept(2)
  *               will return. A tracing program, because fmod_ret programs may not use socket storage.
  * They decide nothing. A connection that they miss is one that the gateway answers with 401.
@@ -58,9 +58,11 @@ static __always_inline bool fence_of_sockops(struct fctx *f, struct bpf_sock_ops
 	return fence && fence_load(f, slot, fence->id);
 }
 
+/* To one of the fence's gateways, or to the resolver of its names, which is part of one. */
 static __always_inline bool sockops_to_gateway(const struct fctx *f, struct bpf_sock_ops *ctx)
 {
 	__u16 port = bpf_ntohl(ctx->remote_port);
+	const struct cordon_gateway *resolver;
 	struct cordon_addr addr = {};
 	__u32 ip[4] = { ctx->remote_ip4 };
 
@@ -73,6 +75,10 @@ static __always_inline bool sockops_to_gateway(const struct fctx *f, struct bpf_
 	} else {
 		decide_addr4(&addr, (__u8 *)ip);
 	}
+	resolver = &f->policy->resolver[addr.v6 & 1];
+	if (f->policy->dns && resolver->port == port &&
+	    !decide_addr_differs(&resolver->addr, &addr))
+		return true;
 	for (int i = 0; i < CORDON_GATEWAYS_MAX; i++) {
 		const struct cordon_gateway *g = &f->policy->gateway[i];
 

@@ -12,7 +12,7 @@
 #include "tables.h"
 
 /* Raised when a record below changes; a pinned object of another version is not reused. */
-#define CORDON_ABI_VERSION 5
+#define CORDON_ABI_VERSION 6
 
 /* Ceilings; docs/limits.md says what happens at each. */
 #define CORDON_FENCES_MAX \

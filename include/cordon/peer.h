@@ -32,6 +32,26 @@ struct cordon_peer {
 	__u32 pad;
 };
 
+/*
+ * A datagram that a fence sends to its resolver has no room for a mark. The kernel side notes it as it is, with its sender
+ * (bpf/dns.bpf.h), and the gateway asks for what it received. Whole, and not by a hash: so there are no two with one note. Longer ones
+ * are not noted, and asked again by TCP.
+ */
+#define CORDON_DATAGRAM_MAX 126
+#define CORDON_DATAGRAM_MIN 12 /* the header of a message */
+struct cordon_datagram {
+	__u16 n;
+	__u8 bytes[CORDON_DATAGRAM_MAX]; /* 0 behind the last */
+};
+_Static_assert(sizeof(struct cordon_datagram) == 128, "a key without padding");
+
+struct cordon_note {
+	__u64 fence_id; /* 0: more than one fence sent the same, within CORDON_NOTE_NS */
+	__u64 ns;	/* CLOCK_MONOTONIC when it was sent */
+};
+#define CORDON_NOTE_NS 5000000000ULL /* then a note counts for nothing */
+#define CORDON_NOTES_MAX 8192	     /* those not sent for the longest time give way */
+
 #define CORDON_PEER_INLINE static inline __attribute__((always_inline, __unused__))
 
 CORDON_PEER_INLINE __u64 cordon_peer_rotate(__u64 x, int n)

@@ -180,19 +180,11 @@ int identity_listen(int listen_fd)
 	return 0;
 }
 
-int identity_of_connection(struct identity_source *source, int fd, struct identity *ret_identity)
+static int find_place(struct identity_source *source, const char *where,
+		      struct identity *ret_identity)
 {
-	struct sockaddr_storage addr = { .ss_family = AF_UNSPEC };
-	socklen_t size = sizeof(addr);
-	char where[128] = "";
 	int r = -ENOENT;
 
-	if (getpeername(fd, (struct sockaddr *)&addr, &size) < 0)
-		return -ENOENT;
-	if (addr.ss_family == AF_INET)
-		inet_ntop(AF_INET, &((struct sockaddr_in *)&addr)->sin_addr, where, sizeof(where));
-	else if (addr.ss_family == AF_UNIX && size > sizeof(sa_family_t))
-		snprintf(where, sizeof(where), "%s", ((struct sockaddr_un *)&addr)->sun_path);
 	pthread_mutex_lock(&source->mutex);
 	for (size_t i = 0; i < source->n && r < 0; i++)
 		if (!strcmp(source->fences[i].where, where)) {
@@ -201,6 +193,36 @@ int identity_of_connection(struct identity_source *source, int fd, struct identi
 		}
 	pthread_mutex_unlock(&source->mutex);
 	return r;
+}
+
+int identity_of_connection(struct identity_source *source, int fd, struct identity *ret_identity)
+{
+	struct sockaddr_storage addr = { .ss_family = AF_UNSPEC };
+	socklen_t size = sizeof(addr);
+	char where[128] = "";
+
+	if (getpeername(fd, (struct sockaddr *)&addr, &size) < 0)
+		return -ENOENT;
+	if (addr.ss_family == AF_INET)
+		inet_ntop(AF_INET, &((struct sockaddr_in *)&addr)->sin_addr, where, sizeof(where));
+	else if (addr.ss_family == AF_UNIX && size > sizeof(sa_family_t))
+		snprintf(where, sizeof(where), "%s", ((struct sockaddr_un *)&addr)->sun_path);
+	return find_place(source, where, ret_identity);
+}
+
+/* With CORDON_TEST_DATAGRAMS=no: as where the kernel notes none. */
+int identity_of_datagram(struct identity_source *source, const void *bytes, size_t n,
+			 const struct sockaddr *from, struct identity *ret_identity)
+{
+	const char *notes = getenv("CORDON_TEST_DATAGRAMS");
+	char where[INET_ADDRSTRLEN];
+
+	(void)bytes;
+	(void)n;
+	if (from->sa_family != AF_INET || (notes && !strcmp(notes, "no")))
+		return -ENOENT;
+	inet_ntop(AF_INET, &((const struct sockaddr_in *)from)->sin_addr, where, sizeof(where));
+	return find_place(source, where, ret_identity);
 }
 
 bool identity_alive(struct identity_source *source, uint64_t fence_id)

@@ -310,12 +310,12 @@ static void test_sweep(void **state)
 	int fd = socket(AF_UNIX, SOCK_SEQPACKET, 0);
 
 	(void)state;
-	assert_int_equal(identity_publish(dir, &identity, 3, &k, 0, -1, &first, &error), 0);
+	assert_int_equal(identity_publish(dir, &identity, 3, &k, 0, NULL, &first, &error), 0);
 	snprintf(address.sun_path, sizeof(address.sun_path), "%s/dead.sock", dir);
 	assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof(address)), 0);
 	close(fd);
 	identity.fence_id = 43;
-	assert_int_equal(identity_publish(dir, &identity, 4, &k, 0, -1, &second, &error), 0);
+	assert_int_equal(identity_publish(dir, &identity, 4, &k, 0, NULL, &second, &error), 0);
 	assert_false(socket_there("dead.sock"));
 	assert_true(socket_there("000000000000002a.sock"));
 	identity_withdraw(second);
@@ -337,7 +337,7 @@ static void test_life(void **state)
 	strcpy(identity.scopes[0], "refund:create");
 	assert_int_equal(identity_open(dir, &source, &error), 0);
 	assert_int_equal(identity_find(source, 42, &got), -ENOENT);
-	assert_int_equal(identity_publish(dir, &identity, 3, &k, 0, -1, &owner, &error), 0);
+	assert_int_equal(identity_publish(dir, &identity, 3, &k, 0, NULL, &owner, &error), 0);
 	pfd = (struct pollfd){ .fd = identity_fd(source), .events = POLLIN };
 	assert_int_equal(poll(&pfd, 1, 1000), 1); /* the directory changed */
 	identity_poll(source, on_ended, NULL);

@@ -248,13 +248,18 @@ int setup_publish(const struct setup *setup, const struct enforce_fence *fence,
 		.generation = enforce_fence_policy(fence)->generation,
 		.mode = enforce_fence_policy(fence)->mode,
 	};
-	static int peers_fd = -1; /* until the process ends: the owner borrows it */
+	/* Until the process ends: the owner borrows them. */
+	static struct identity_maps maps = { -1, -1 };
 	struct identity_key key;
 
-	if (peers_fd < 0)
-		peers_fd = enforce_peers_open(error);
-	if (peers_fd < 0)
-		return peers_fd;
+	if (maps.peers_fd < 0)
+		maps.peers_fd = enforce_peers_open(error);
+	if (maps.peers_fd < 0)
+		return maps.peers_fd;
+	if (maps.notes_fd < 0)
+		maps.notes_fd = enforce_notes_open(error);
+	if (maps.notes_fd < 0)
+		return maps.notes_fd;
 	identity_text(identity.tenant, sizeof(identity.tenant), context->tenant);
 	identity_text(identity.subject, sizeof(identity.subject), context->subject);
 	identity_text(identity.task, sizeof(identity.task), context->task);
@@ -272,7 +277,7 @@ int setup_publish(const struct setup *setup, const struct enforce_fence *fence,
 							      IDENTITY_DOMAINS_SIZE);
 	enforce_fence_peer_key(fence, key.k);
 	return identity_publish(NULL, &identity, enforce_fence_slot(fence), &key,
-				enforce_fence_peer_next(fence), peers_fd, ret_owner, error);
+				enforce_fence_peer_next(fence), &maps, ret_owner, error);
 }
 
 void setup_clear(struct setup *setup)

@@ -607,8 +607,10 @@ static void keeper_close(struct keeper *k)
 	front_hang_up(k);
 	keeper_accounts_close(k);
 	keeper_fences_leave(k);
-	if (k->peers_fd >= 0)
-		close(k->peers_fd);
+	if (k->maps.peers_fd >= 0)
+		close(k->maps.peers_fd);
+	if (k->maps.notes_fd >= 0)
+		close(k->maps.notes_fd);
 	enforce_close(k->enforce);
 	if (k->lock_fd >= 0)
 		close(k->lock_fd);
@@ -639,7 +641,7 @@ int keeper_main(const struct cordond_options *options)
 			     .listen_fd = -1,
 			     .events_fd = -1,
 			     .accounts_fd = -1,
-			     .peers_fd = -1,
+			     .maps = { -1, -1 },
 			     .signal_fd = -1,
 			     .timer_fd = -1,
 			     .epoll_fd = -1,

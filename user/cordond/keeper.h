@@ -75,7 +75,8 @@ struct keeper {
 	int lock_fd, listen_fd, events_fd, signal_fd, timer_fd, epoll_fd;
 	int accounts_fd; /* of KEEPER_ACCOUNTS; survives all processes */
 	bool accounts_locked;
-	int peers_fd; /* the map that owners of identities lend to gateways; -1: not opened yet */
+	struct identity_maps
+		maps; /* that owners of identities lend to gateways; -1: not opened yet */
 	struct keeper_source signal_source, timer_source;
 	struct keeper_front front;
 	unsigned int fronts;   /* started so far */

@@ -189,17 +189,21 @@ int kept_publish(struct keeper *k, struct kept *f, struct error *error)
 	struct identity_key key;
 	int err;
 
-	if (k->peers_fd < 0)
-		k->peers_fd = enforce_peers_open(error);
-	if (k->peers_fd < 0)
-		return k->peers_fd;
+	if (k->maps.peers_fd < 0)
+		k->maps.peers_fd = enforce_peers_open(error);
+	if (k->maps.peers_fd < 0)
+		return k->maps.peers_fd;
+	if (k->maps.notes_fd < 0)
+		k->maps.notes_fd = enforce_notes_open(error);
+	if (k->maps.notes_fd < 0)
+		return k->maps.notes_fd;
 	err = kept_identify(k, f, error);
 	if (err)
 		return err;
 	identity_unpack(f->how.identity, &identity);
 	enforce_fence_peer_key(f->fence, key.k);
 	err = identity_publish(NULL, &identity, enforce_fence_slot(f->fence), &key,
-			       enforce_fence_peer_next(f->fence), k->peers_fd, &f->identity, error);
+			       enforce_fence_peer_next(f->fence), &k->maps, &f->identity, error);
 	if (!err) {
 		f->source.ready = on_gateway;
 		err = keeper_watch(k, identity_owner_fd(f->identity), &f->source);

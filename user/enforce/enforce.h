@@ -183,6 +183,8 @@ uint32_t enforce_fence_slot(const struct enforce_fence *fence);
 void enforce_fence_peer_key(const struct enforce_fence *fence, uint64_t ret_key[2]);
 uint32_t enforce_fence_peer_next(const struct enforce_fence *fence);
 int enforce_peers_open(struct error *error);
+/* The same for the map of datagrams that were sent to resolvers, struct cordon_note by struct cordon_datagram. */
+int enforce_notes_open(struct error *error);
 
 /* The counters of all slots, as a descriptor by which they can only be looked up, or -errno; the caller's. */
 int enforce_state_open(struct error *error);

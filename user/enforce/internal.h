@@ -12,7 +12,8 @@
 	M(tasks)        \
 	M(socks)        \
 	M(fences)       \
-	M(policies) M(state) M(cgroups) M(roots) M(nets) M(rings) M(folds) M(peer_keys) M(peers)
+	M(policies)     \
+	M(state) M(cgroups) M(roots) M(nets) M(rings) M(folds) M(peer_keys) M(peers) M(notes)
 
 #define ENFORCE_X(name) ENFORCE_MAP_##name,
 enum enforce_map { ENFORCE_MAPS(ENFORCE_X) ENFORCE_MAP_COUNT };

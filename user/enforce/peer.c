@@ -60,6 +60,11 @@ int enforce_peers_open(struct error *error)
 	return open_to_read(ENFORCE_PIN_DIR "/cordon_peers", error);
 }
 
+int enforce_notes_open(struct error *error)
+{
+	return open_to_read(ENFORCE_PIN_DIR "/cordon_notes", error);
+}
+
 int enforce_state_open(struct error *error)
 {
 	return open_to_read(ENFORCE_PIN_DIR "/cordon_state", error);

@@ -115,6 +115,15 @@ int identity_listen(int listen_fd);
  */
 int identity_of_connection(struct identity_source *source, int fd, struct identity *ret_identity);
 
+/*
+ * The fence that sent the datagram bytes[0..n) which this host received, by the note that the kernel made of it when it was sent: 0
+ * or -ENOENT. from: who it seems to come from; means nothing across network namespaces, and is told to providers of tests only.
+ * Does not block.
+ */
+struct sockaddr;
+int identity_of_datagram(struct identity_source *source, const void *bytes, size_t n,
+			 const struct sockaddr *from, struct identity *ret_identity);
+
 /* Does the fence live? Exact at the moment of the call; to be asked before each effect. */
 bool identity_alive(struct identity_source *source, uint64_t fence_id);
 
@@ -150,15 +159,22 @@ struct identity_key {
 
 struct identity_owner;
 
+/* Maps of the kernel side that gateways may read; -1: there is none. Either none or both. */
+struct identity_maps {
+	int peers_fd; /* cordon_peers: of unix callers */
+	int notes_fd; /* cordon_notes: of datagrams */
+};
+
 /*
  * Publishes the identity of a fence in dir (NULL: IDENTITY_DIR). slot and key are those that the kernel side marks
- * with, next the number of its next mark: those before count as used. peers_fd is a descriptor of the map cordon_peers
- * that can only read (-1: unix callers stay unknown), borrowed until identity_withdraw(). Returns 0 or -errno with the
+ * with, next the number of its next mark: those before count as used. maps are descriptors
+ * that can only read (NULL: unix callers and datagrams stay unknown), borrowed until identity_withdraw(). Returns 0 or -errno with the
  * cause.
  */
 int identity_publish(const char *dir, const struct identity *identity, uint32_t slot,
-		     const struct identity_key *key, uint32_t next, int peers_fd,
-		     struct identity_owner **ret_owner, struct error *error);
+		     const struct identity_key *key, uint32_t next,
+		     const struct identity_maps *maps, struct identity_owner **ret_owner,
+		     struct error *error);
 
 /* Readable when a gateway has come; then identity_serve() answers all that wait. Never blocks. */
 int identity_owner_fd(const struct identity_owner *owner); /* -1 for NULL */

@@ -24,10 +24,10 @@ struct identity_owner {
 	struct identity_packed *identity;
 	struct identity_key key;
 	uint32_t slot, next;
-	int fd;	       /* listens */
-	int peers_fd;  /* borrowed; -1: none */
-	int window_fd; /* -1: not made yet */
-	char *path;    /* of the socket; NULL: it has none */
+	int fd;			   /* listens */
+	struct identity_maps maps; /* borrowed */
+	int window_fd;		   /* -1: not made yet */
+	char *path;		   /* of the socket; NULL: it has none */
 	int *gateways; /* connected; kept open for as long as the fence lives; room for GATEWAYS_MAX */
 	size_t n_gateways;
 };
@@ -172,8 +172,9 @@ static bool gateways_prepare(struct identity_owner *owner)
 }
 
 int identity_publish(const char *dir, const struct identity *identity, uint32_t slot,
-		     const struct identity_key *key, uint32_t next, int peers_fd,
-		     struct identity_owner **ret_owner, struct error *error)
+		     const struct identity_key *key, uint32_t next,
+		     const struct identity_maps *maps, struct identity_owner **ret_owner,
+		     struct error *error)
 {
 	struct identity_owner *owner = calloc(1, sizeof(*owner));
 	int err;
@@ -181,7 +182,7 @@ int identity_publish(const char *dir, const struct identity *identity, uint32_t 
 	if (!owner)
 		return error_set(error, ENOMEM, "out of memory");
 	owner->fd = owner->window_fd = -1;
-	owner->peers_fd = peers_fd;
+	owner->maps = maps ? *maps : (struct identity_maps){ -1, -1 };
 	owner->slot = slot;
 	owner->next = next;
 	owner->key = *key;
@@ -208,8 +209,9 @@ int identity_owner_fd(const struct identity_owner *owner)
 
 static bool message_send(struct identity_owner *owner, int fd)
 {
-	const int fds[IDENTITY_FDS] = { owner->window_fd, owner->peers_fd };
-	const size_t n = owner->peers_fd >= 0 ? IDENTITY_FDS : 1;
+	const int fds[IDENTITY_FDS] = { owner->window_fd, owner->maps.peers_fd,
+					owner->maps.notes_fd };
+	const size_t n = owner->maps.peers_fd >= 0 && owner->maps.notes_fd >= 0 ? IDENTITY_FDS : 1;
 	struct identity_message message = {
 		.magic = IDENTITY_MAGIC,
 		.version = IDENTITY_VERSION,

@@ -29,9 +29,9 @@
 enum { ENTRIES_GROW = 64, ENDED_MAX = CORDON_FENCES_MAX, TOLD_AT_ONCE = 256 };
 
 struct entry {
-	int fd;	      /* to the owner; -1: the entry is free */
-	int peers_fd; /* -1: none */
-	bool ready;   /* the message came */
+	int fd;			/* to the owner; -1: the entry is free */
+	int peers_fd, notes_fd; /* -1: none */
+	bool ready;		/* the message came */
 	char name[64];
 	struct identity_message message;
 	struct identity_window *window; /* shared with other gateways; NULL: not ready */
@@ -78,10 +78,12 @@ static void entry_drop(struct identity_source *s, struct entry *e)
 	close(e->fd);
 	if (e->peers_fd >= 0)
 		close(e->peers_fd);
+	if (e->notes_fd >= 0)
+		close(e->notes_fd);
 	if (e->window)
 		munmap(e->window, sizeof(*e->window));
 	explicit_bzero(e, sizeof(*e));
-	e->fd = e->peers_fd = -1;
+	e->fd = e->peers_fd = e->notes_fd = -1;
 }
 
 /* Only root makes fences; a test may be its own owner. */
@@ -110,7 +112,7 @@ static struct entry *entry_new(struct identity_source *s)
 		return NULL;
 	memset(grown + n, 0, ENTRIES_GROW * sizeof(*grown));
 	for (size_t i = n; i < n + ENTRIES_GROW; i++)
-		grown[i].fd = grown[i].peers_fd = -1;
+		grown[i].fd = grown[i].peers_fd = grown[i].notes_fd = -1;
 	s->entries = grown;
 	s->n_entries = n + ENTRIES_GROW;
 	return &grown[n];
@@ -204,7 +206,9 @@ static void entry_read(struct identity_source *s, struct entry *e)
 		.msg_controllen = sizeof(control),
 	};
 	ssize_t n = recvmsg(e->fd, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+	char name[sizeof(e->name)];
 	int fds[IDENTITY_FDS];
+	bool ready;
 
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
@@ -217,13 +221,20 @@ static void entry_read(struct identity_source *s, struct entry *e)
 		if (e->window && !e->ready) {
 			e->message = m;
 			e->peers_fd = fds[1];
+			e->notes_fd = fds[2];
 			e->ready = true;
 			return;
 		}
-		if (fds[1] >= 0)
-			close(fds[1]);
+		for (size_t i = 1; i < IDENTITY_FDS; i++)
+			if (fds[i] >= 0)
+				close(fds[i]);
 	}
+	ready = e->ready;
+	strcpy(name, e->name);
 	entry_drop(s, e);
+	/* Its owner may have published it anew before it hung up, while the name was still this entry's. */
+	if (ready)
+		entry_connect(s, name);
 }
 
 static void watch(struct identity_source *s)
@@ -343,14 +354,14 @@ static struct entry *entry_of_syn(struct identity_source *s, const struct identi
 	return NULL;
 }
 
-static int map_lookup_fd(int map_fd, int fd, struct cordon_sock *ret_mark)
+static int map_lookup(int map_fd, const void *key, void *ret_value)
 {
 	union bpf_attr attr;
 
 	memset(&attr, 0, sizeof(attr));
 	attr.map_fd = (__u32)map_fd;
-	attr.key = (__u64)(uintptr_t)&fd;
-	attr.value = (__u64)(uintptr_t)ret_mark;
+	attr.key = (__u64)(uintptr_t)key;
+	attr.value = (__u64)(uintptr_t)ret_value;
 	return (int)syscall(SYS_bpf, BPF_MAP_LOOKUP_ELEM, &attr, sizeof(attr));
 }
 
@@ -358,7 +369,7 @@ int identity_fence_of_socket(int peers_fd, int fd, uint64_t *ret_fence_id)
 {
 	struct cordon_sock mark = { 0 };
 
-	if (map_lookup_fd(peers_fd, fd, &mark) || !mark.fence_id)
+	if (map_lookup(peers_fd, &fd, &mark) || !mark.fence_id)
 		return -ENOENT;
 	*ret_fence_id = mark.fence_id;
 	return 0;
@@ -372,7 +383,7 @@ static struct entry *entry_of_unix(struct identity_source *s, int fd)
 		struct cordon_sock mark = { 0 };
 
 		if (e->fd < 0 || !e->ready || e->peers_fd < 0 ||
-		    map_lookup_fd(e->peers_fd, fd, &mark))
+		    map_lookup(e->peers_fd, &fd, &mark))
 			continue;
 		e = entry_find(s, mark.fence_id);
 		return e && entry_alive(s, e) ? e : NULL;
@@ -433,6 +444,51 @@ int identity_of_connection(struct identity_source *s, int fd, struct identity *r
 			return -ENOENT;
 		poll(&(struct pollfd){ .fd = s->epoll_fd, .events = POLLIN }, 1, 5);
 	}
+}
+
+/* The note of a datagram. All living fences share one map, whichever of them gave it. */
+static bool note_find(const struct identity_source *s, const struct cordon_datagram *datagram,
+		      struct cordon_note *ret_note)
+{
+	for (size_t i = 0; i < s->n_entries; i++)
+		if (s->entries[i].fd >= 0 && s->entries[i].ready && s->entries[i].notes_fd >= 0)
+			return !map_lookup(s->entries[i].notes_fd, datagram, ret_note);
+	return false;
+}
+
+static uint64_t now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
+}
+
+/*
+ * Whoever else sends the same bytes within the time gets what the fence asked for: nothing leaves by that which the fence did not say
+ * itself.
+ */
+int identity_of_datagram(struct identity_source *s, const void *bytes, size_t n,
+			 const struct sockaddr *from, struct identity *ret_identity)
+{
+	struct cordon_datagram datagram = { .n = (uint16_t)n };
+	struct cordon_note note = { 0 };
+	struct entry *e = NULL;
+
+	(void)from;
+	if (!n || n > sizeof(datagram.bytes))
+		return -ENOENT;
+	memcpy(datagram.bytes, bytes, n);
+	pthread_mutex_lock(&s->lock);
+	refresh(s);
+	if (note_find(s, &datagram, &note) && note.fence_id && now_ns() - note.ns < CORDON_NOTE_NS)
+		e = entry_find(s, note.fence_id);
+	if (e && !entry_alive(s, e))
+		e = NULL;
+	if (e)
+		*ret_identity = e->message.identity;
+	pthread_mutex_unlock(&s->lock);
+	return e ? 0 : -ENOENT;
 }
 
 int identity_listen(int listen_fd)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Between a fence's owner and a gateway on one host: one message on a SOCK_SEQPACKET socket, with the descriptors of the
- * numbers that were seen (struct identity_window) and of the map cordon_peers, if there is one, beside it. Both are of
+ * numbers that were seen (struct identity_window) and of the maps cordon_peers and cordon_notes, if there are, beside it. Both are of
  * one build or refuse each other. Inside user/identity only.
  */
 #ifndef CORDON_IDENTITY_WIRE_H
@@ -11,10 +11,10 @@
 #include "identity/identity.h"
 
 #define IDENTITY_MAGIC 0x4e445243U /* "CRDN" */
-#define IDENTITY_VERSION 3
+#define IDENTITY_VERSION 4
 #define IDENTITY_SUFFIX ".sock"
 #define IDENTITY_FDS \
-	2 /* beside a message, in this order: the numbers, the map; the latter may be missing */
+	3 /* beside a message, in this order: the numbers, the maps; the latter may both be missing */
 
 struct identity_message {
 	uint32_t magic;
