@@ -143,18 +143,18 @@ $(O)/cordond.8: $(O)/cordond
 # The gateway: everything but what needs a kernel's privilege.
 GATEWAY_LIBS := $(O)/libmcp.a $(O)/libbroker.a $(ADMIN_LIBS) $(GRANT_LIBS) $(LEDGER_LIBS) $(O)/libidentity.a \
 	$(patsubst %,$(O)/lib%.a,record event gwconf control conf reach util)
-GATEWAY_OBJ := $(call obj,gateway) $(call obj,proxy)
-GATEWAY_LDLIBS := -levent_core -lcurl -lcares $(LEDGER_LDLIBS) -lyaml
+GATEWAY_OBJ := $(call obj,gateway) $(call obj,proxy) $(call obj,resolver)
+GATEWAY_LDLIBS := -levent_core -lcurl -lcares -lunbound -lldns -lm $(LEDGER_LDLIBS) -lyaml
 
 $(O)/cordon-gateway: $(GATEWAY_OBJ) $(GATEWAY_LIBS)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $(GATEWAY_OBJ) $(GATEWAY_LIBS) $(GATEWAY_LDLIBS)
 
 # The same with identities from a file, for tests without a kernel's help; never installed.
-$(O)/tests/cordon-gateway-test: $(GATEWAY_OBJ) $(O)/tests/gateway/identity_test.o $(GATEWAY_LIBS)
+$(O)/tests/cordon-gateway-test: $(GATEWAY_OBJ) $(O)/tests/gateway/identity_test.o $(O)/user/identity/packed.o $(GATEWAY_LIBS)
 	$(call say,TEST,$@)
 	$(Q)mkdir -p $(@D)
-	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $(GATEWAY_OBJ) $(O)/tests/gateway/identity_test.o \
+	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $(GATEWAY_OBJ) $(O)/tests/gateway/identity_test.o $(O)/user/identity/packed.o \
 		$(filter-out $(O)/libidentity.a,$(GATEWAY_LIBS)) $(GATEWAY_LDLIBS)
 
 $(O)/tests/load: tests/bench/load.c Makefile
@@ -181,6 +181,8 @@ UNIT_LIBS_test_told := $(UNIT_LIBS_test_cordond)
 UNIT_LDLIBS_test_told := $(CORDOND_LDLIBS)
 UNIT_LIBS_test_head := $(O)/user/gateway/head.o
 UNIT_LIBS_test_proxy := $(O)/user/gateway/head.o $(O)/user/proxy/hello.o $(O)/user/proxy/forward.o
+UNIT_LIBS_test_resolver := $(O)/user/resolver/judge.o $(O)/user/resolver/cache.o
+UNIT_LDLIBS_test_resolver := -lm
 UNIT_LIBS_test_grant := $(GRANT_LIBS) -lcrypto
 UNIT_LIBS_test_sink := $(SINK_LIBS)
 UNIT_LDLIBS_test_sink := $(SINK_LDLIBS)
@@ -195,6 +197,7 @@ UNIT_LIBS_test_refusal := $(O)/user/gateway/refusal.o $(GRANT_LIBS) $(LEDGER_LIB
 $(O)/unit/test_head: $(O)/user/gateway/head.o
 $(O)/unit/test_proxy: $(UNIT_LIBS_test_proxy)
 $(O)/unit/test_refusal: $(O)/user/gateway/refusal.o
+$(O)/unit/test_resolver: $(UNIT_LIBS_test_resolver)
 $(O)/unit/test_cordond $(O)/unit/test_told: $(UNIT_LIBS_test_cordond)
 
 $(O)/unit/%: tests/unit/%.c $(LIBS) $(GRANT_LIBS) $(ADMIN_LIBS) $(LEDGER_LIBS) $(SINK_LIBS) $(METRICS_LIBS) $(ALERT_LIBS) $(CORDOND_WORDS) $(filter-out $(O)/user/cordon/main.o,$(call obj,cordon)) Makefile
@@ -207,7 +210,8 @@ CHECKED := -std=gnu11 -D_GNU_SOURCE -DCORDON_VERSION='"$(VERSION)"' -Iinclude -I
 	-Wno-gnu-variable-sized-type-not-at-end
 FUZZ_SRC := $(foreach p,util reach conf chain control event policy gwconf identity grant mcp,$(call src,$(p))) user/sink/config.c \
 	user/admin/protocol.c user/cordond/protocol.c user/cordon/oci.c \
-	user/gateway/head.c user/gateway/input.c user/ledger/codes.c user/proxy/hello.c user/proxy/forward.c user/broker/filter.c user/broker/scrub.c
+	user/gateway/head.c user/gateway/input.c user/ledger/codes.c user/proxy/hello.c user/proxy/forward.c user/broker/filter.c user/broker/scrub.c \
+	user/resolver/message.c user/resolver/judge.c
 # Instrumented once, for all targets.
 FUZZ_OBJ := $(FUZZ_SRC:user/%.c=$(O)/checked/%.o)
 $(FUZZ_OBJ): $(O)/checked/%.o: user/%.c Makefile
@@ -218,7 +222,7 @@ $(FUZZ_OBJ): $(O)/checked/%.o: user/%.c Makefile
 $(O)/fuzz/%: tests/fuzz/%.c $(FUZZ_OBJ) Makefile
 	$(call say,FUZZ,$@)
 	$(Q)mkdir -p $(@D)
-	$(Q)$(CLANG) $(CHECKED) -fsanitize=fuzzer,address,undefined -MMD -MP -MF $@.d -o $@ $< $(FUZZ_OBJ) -lyaml -ljansson -lcrypto
+	$(Q)$(CLANG) $(CHECKED) -fsanitize=fuzzer,address,undefined -MMD -MP -MF $@.d -o $@ $< $(FUZZ_OBJ) -lyaml -ljansson -lcrypto -lldns -lm
 
 # What the kernel that runs it offers; for tests/coverage/coverage.
 $(O)/tests/offers: tests/coverage/offers.c Makefile
@@ -253,7 +257,7 @@ $(O)/tests/properties.o: tests/prove/properties.bpf.c Makefile
 $(O)/tests/image: tests/prove/image.c $(FUZZ_OBJ) Makefile
 	$(call say,TEST,$@)
 	$(Q)mkdir -p $(@D)
-	$(Q)$(CLANG) $(CHECKED) -fsanitize=address,undefined -MMD -MP -MF $@.d -o $@ $< $(FUZZ_OBJ) -lyaml -ljansson -lcrypto
+	$(Q)$(CLANG) $(CHECKED) -fsanitize=address,undefined -MMD -MP -MF $@.d -o $@ $< $(FUZZ_OBJ) -lyaml -ljansson -lcrypto -lldns -lm
 
 # Optimised, without sanitizers: it asks some hundred million questions.
 $(O)/tests/rules: tests/prove/rules.c $(O)/libpolicy.a $(O)/libreach.a $(O)/libconf.a $(O)/libutil.a Makefile
@@ -411,10 +415,10 @@ told: deps ## gateways' decisions in cordond's stream, also while cordond dies, 
 EGRESS_KERNELS ?= 6.1 newest
 
 .PHONY: egress
-egress: deps ## the forward proxy and /up from inside real fences, on EGRESS_KERNELS (6.1 newest)
+egress: deps ## the forward proxy, the resolver and /up from inside real fences, on EGRESS_KERNELS (6.1 newest)
 	$(Q)$(MAKE) --no-print-directory $(JOBS) all
-	$(Q)rc=0; for k in $(EGRESS_KERNELS); do tests/vm/run -k $$k --timeout 1200 -- tests/egress/fence || rc=1; \
-		tests/vm/run -k $$k --timeout 1200 -- tests/broker/fence || rc=1; done; exit $$rc
+	$(Q)rc=0; for k in $(EGRESS_KERNELS); do for t in egress/fence egress/resolve broker/fence; do \
+		tests/vm/run -k $$k --timeout 1200 -- tests/$$t || rc=1; done; done; exit $$rc
 
 KEEP_KERNELS ?= 6.1 newest
 KEEP_ROUNDS ?= 50

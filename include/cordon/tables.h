@@ -146,7 +146,8 @@
 	O(UPGRADE, FENCE, "upgrade", "programs of another build took over")                   \
 	O(OLD_SET, FENCE, "old_set", "a new build's programs were refused; the old enforce")  \
 	O(REACH, GATEWAY, "reach", "somebody was asked for by name, through the proxy")       \
-	O(REACHED, GATEWAY, "reached", "a connection through the proxy ended")
+	O(REACHED, GATEWAY, "reached", "a connection through the proxy ended")                \
+	O(RESOLVE, GATEWAY, "resolve", "a name was asked for, of the resolver")
 
 /*
  * R(ENUM, verdict, name, doc) - the `rule` of an event: the policy line that decided. The verdict

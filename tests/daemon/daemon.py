@@ -219,7 +219,7 @@ def numbers(table):
 class Gateway:
     """cordon-gateway as it is to be run, with cordond for its events; orders o-1 of t-1 and o-2 of t-2."""
 
-    def __init__(self, more=""):
+    def __init__(self, more="", limits="connections: 256"):
         self.dir = f"{BASE}/gateway"
         os.makedirs(self.dir, exist_ok=True)
         tools = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../policies/tools/refund.yaml")
@@ -228,10 +228,13 @@ class Gateway:
         texts = {"refund.yaml": refund, "look.yaml": re.sub(r"^name: .*", "name: look", re.sub(r"^route: .*", "route: /look", refund, flags=re.M), flags=re.M) +
                  "destructive: false\n",
                  "gateway.yaml": f"cordon: 1\nlisten: ['127.0.0.1:{GATEWAY_PORT}']\nstore: sqlite:{self.dir}/orders.db\nadmin: {self.dir}/admin.sock\n"
-                                 "tools: [refund.yaml, look.yaml]\nlimits: {connections: 256}\n" + more}
+                                 f"tools: [refund.yaml, look.yaml]\nlimits: {{{limits}}}\n" + more}
         for name, text in texts.items():
             with open(f"{self.dir}/{name}", "w", encoding="utf-8") as f:
                 f.write(text)
+        for name in os.listdir(self.dir):
+            if name.startswith("orders.db"):
+                os.unlink(f"{self.dir}/{name}")
         books = sqlite3.connect(f"{self.dir}/orders.db")
         books.execute("CREATE TABLE orders (id TEXT PRIMARY KEY, tenant TEXT NOT NULL, amount_paid BIGINT NOT NULL, refunded BIGINT NOT NULL DEFAULT 0)")
         books.executemany("INSERT INTO orders VALUES (?, ?, 1000000, 0)", (("o-1", "t-1"), ("o-2", "t-2")))

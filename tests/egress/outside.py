@@ -52,6 +52,19 @@ class Outside:
 
     def listen(self, address, port):
         """A listening socket in there."""
+        return self.there(lambda: socket.create_server((address, port), family=socket.AF_INET6 if ":" in address else socket.AF_INET,
+                                                       backlog=128))
+
+    def datagrams(self, address, port):
+        """A socket for datagrams in there."""
+        def bound():
+            s = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_DGRAM)
+            s.bind((address, port))
+            return s
+        return self.there(bound)
+
+    def there(self, function):
+        """What function() gives in there."""
         made = []
 
         def make():
@@ -59,8 +72,7 @@ class Outside:
                 made.append(OSError(ctypes.get_errno(), "setns"))
                 return
             try:
-                made.append(socket.create_server((address, port), family=socket.AF_INET6 if ":" in address else socket.AF_INET,
-                                                 backlog=128))
+                made.append(function())
             except OSError as error:
                 made.append(error)
         thread = threading.Thread(target=make)

@@ -11,7 +11,7 @@
 root_packages() {
 	cat <<-'LIST'
 		acl attr bpftool btrfs-progs bubblewrap busybox-static ca-certificates catatonit conmon crun curl e2fsprogs
-		file fuse-overlayfs gcc git iproute2 iptables iputils-ping jq kmod ldnsutils less libc6-dev libcap2-bin lsof
+		file fuse-overlayfs gcc git iodine iproute2 iptables iputils-ping jq kmod ldnsutils less libc6-dev libcap2-bin lsof
 		make mount net-tools netavark netcat-openbsd nftables nodejs openssl podman procps psmisc python3
 		python3-jsonschema python3-venv python3-yaml redis-server rsync socat sqlite3 strace tar tcc tcpdump uidmap
 		util-linux xfsprogs xz-utils zstd
@@ -19,7 +19,7 @@ root_packages() {
 		libev4t64|libev4 libevent-2.1-7t64|libevent-2.1-7 libevent-openssl-2.1-7t64|libevent-openssl-2.1-7
 		libevent-pthreads-2.1-7t64|libevent-pthreads-2.1-7 libcurl4t64|libcurl4 libjansson4
 		libldns3t64|libldns3 libc-ares2|libcares2 libmicrohttpd12t64|libmicrohttpd12 libmnl0 libncursesw6 libpcre2-8-0
-		libpq5 librdkafka1 libsctp1 libseccomp2 libsqlite3-0 libssl3t64|libssl3 libsystemd0 libsodium23 liburing2
+		libpq5 librdkafka1 libsctp1 libseccomp2 libsqlite3-0 libssl3t64|libssl3 libsystemd0 libsodium23 libunbound8 liburing2
 		libyaml-0-2 libzstd1 zlib1g
 	LIST
 }

@@ -52,6 +52,8 @@ enum cordon_rule report_rule(enum ledger_code code)
 	case LEDGER_GRANT_REVOKED:
 		return CORDON_RULE_GW_GRANT;
 	case LEDGER_DOMAIN_DENIED:
+	case LEDGER_LABEL_DENIED:
+	case LEDGER_QUERY_DENIED:
 	case LEDGER_PORT_DENIED:
 	case LEDGER_HOST_MISMATCH:
 		return CORDON_RULE_GW_DOMAIN;
@@ -71,6 +73,7 @@ enum cordon_rule report_rule(enum ledger_code code)
 	case LEDGER_QUOTA_DAILY:
 	case LEDGER_RATE_LIMITED:
 	case LEDGER_TUNNELS_EXHAUSTED:
+	case LEDGER_NAMES_EXHAUSTED:
 		return CORDON_RULE_GW_QUOTA;
 	case LEDGER_PENDING_APPROVAL:
 	case LEDGER_APPROVAL_DENIED:

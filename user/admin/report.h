@@ -18,7 +18,8 @@ struct report *report_new(struct record *record, const char *node);
 void report_free(struct report *report); /* takes NULL */
 
 struct report_row {
-	enum cordon_op op; /* CORDON_OP_CALL, _APPROVAL, _GRANT, _SETTLE, _REACH, _REACHED */
+	enum cordon_op
+		op; /* CORDON_OP_CALL, _APPROVAL, _GRANT, _SETTLE, _REACH, _REACHED, _RESOLVE */
 	enum ledger_code code;
 	const struct identity *caller; /* the fence that it is about; NULL: not known */
 	/* Without a caller: what the ledger knows of it. Each may be NULL or "". */

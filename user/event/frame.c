@@ -18,7 +18,8 @@ static bool rule_is_gateways(unsigned int rule)
 static bool op_is_decision(unsigned int op)
 {
 	return op == CORDON_OP_CALL || op == CORDON_OP_APPROVAL || op == CORDON_OP_GRANT ||
-	       op == CORDON_OP_SETTLE || op == CORDON_OP_REACH || op == CORDON_OP_REACHED;
+	       op == CORDON_OP_SETTLE || op == CORDON_OP_REACH || op == CORDON_OP_REACHED ||
+	       op == CORDON_OP_RESOLVE;
 }
 
 /* --- to bytes --------------------------------------------------------------------------------- */
@@ -110,14 +111,14 @@ static bool numbers_are_sound(const struct event_frame *f)
 
 /*
  * A decision, whose rule and verdict agree. What was done is destructive, never what was refused. One event for many are
- * calls that were refused, never what was done.
+ * names that were asked for, and calls that were refused, never what was done.
  */
 static bool decision_is_sound(const struct event_frame *f)
 {
 	bool allowed = f->rule == CORDON_RULE_GW_OK;
 
 	return op_is_decision(f->op) && rule_is_gateways(f->rule) &&
-	       (!f->count || (f->op == CORDON_OP_CALL && !allowed)) &&
+	       (!f->count || f->op == CORDON_OP_RESOLVE || (f->op == CORDON_OP_CALL && !allowed)) &&
 	       f->verdict == (allowed ? CORDON_VERDICT_ALLOW : CORDON_VERDICT_DENY) &&
 	       (!f->destructive || allowed);
 }

@@ -80,6 +80,7 @@ struct admin;
 struct pool;
 struct record;
 struct report;
+struct resolver;
 struct server;
 struct tokens;
 
@@ -93,6 +94,7 @@ struct gateway {
 	struct pool *readers;	/* what reads the ledger */
 	struct pool *streams;	/* answers of upstreams to /up */
 	struct server *server;
+	struct resolver *resolver; /* of names, for fences; NULL: none is configured */
 	struct report *
 		report; /* the event of each decision, after the ledger's record, before the answer */
 	struct tokens *tokens; /* grants */

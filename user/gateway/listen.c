@@ -97,6 +97,20 @@ int listen_open(const struct gwconf_listen *address, struct error *error)
 	return TAKE_FD(fd);
 }
 
+int listen_open_datagrams(const struct gwconf_listen *address, struct error *error)
+{
+	_cleanup_close_ int fd =
+		socket(address->addr.sa.sa_family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	int r = fd < 0 ? -errno : 0;
+
+	/* No SO_REUSEADDR: with datagrams it would let another program have the same port. */
+	if (r == 0 && bind(fd, &address->addr.sa, address->addr_length) < 0)
+		r = -errno;
+	if (r < 0)
+		return listen_fault(address, -r, error);
+	return TAKE_FD(fd);
+}
+
 void listen_close(int fd, const struct gwconf_listen *address)
 {
 	if (address->socket)

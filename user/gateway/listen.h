@@ -12,6 +12,9 @@
  */
 int listen_open(const struct gwconf_listen *address, struct error *error);
 
+/* A bound, nonblocking socket for datagrams; address is none of a unix socket. As above. */
+int listen_open_datagrams(const struct gwconf_listen *address, struct error *error);
+
 /* Closes it; the file of a unix socket goes. */
 void listen_close(int fd, const struct gwconf_listen *address);
 

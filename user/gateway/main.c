@@ -21,6 +21,7 @@
 #include "gateway/pool.h"
 #include "gateway/upstream.h"
 #include "record/record.h"
+#include "resolver/resolver.h"
 
 #define READERS 2
 #define QUEUE_MAX 1024 /* tasks that wait for a pool */
@@ -185,6 +186,8 @@ static int open_all(struct gateway *gateway, struct gwconf *conf, struct error *
 		r = open_office(gateway, conf, error);
 	if (r == 0)
 		r = server_open(gateway, route_handle, &gateway->server, error);
+	if (r == 0)
+		r = resolver_open(gateway, &gateway->resolver, error);
 	return r < 0 ? error_set(error, -r, "cannot start: %s", strerror(-r)) : 0;
 }
 
@@ -193,6 +196,7 @@ static void close_all(struct gateway *gateway)
 	size_t cut = 0;
 
 	atomic_store(&gateway->draining, true);
+	resolver_close(gateway->resolver);
 	if (gateway->server)
 		cut = server_drain(gateway->server, gateway->setup->conf->drain_ms);
 	if (cut)
@@ -216,6 +220,15 @@ static void close_all(struct gateway *gateway)
 
 /* --- reload ----------------------------------------------------------------------------------- */
 
+static bool same_dns(const struct gwconf *a, const struct gwconf *b)
+{
+	bool same = a->n_dns == b->n_dns;
+
+	for (size_t i = 0; same && i < a->n_dns; i++)
+		same = !strcmp(a->dns[i].text, b->dns[i].text);
+	return same;
+}
+
 static bool same(const char *a, const char *b)
 {
 	return a == b || (a && b && !strcmp(a, b));
@@ -234,6 +247,7 @@ static const char *changed_for_good(const struct gwconf *old, const struct gwcon
 		{ "anchor", same(old->anchor, next->anchor) },
 		{ "admin", same(old->admin, next->admin) },
 		{ "events", same(old->events, next->events) },
+		{ "dns", same_dns(old, next) },
 		{ "workers", old->workers == next->workers },
 		{ "executors", old->executors == next->executors },
 		{ "streams", old->streams == next->streams },

@@ -25,6 +25,8 @@ void gwconf_free(struct gwconf *conf)
 		free(conf->listen[i].text);
 		free(conf->listen[i].socket);
 	}
+	for (size_t i = 0; i < conf->n_dns; i++)
+		free(conf->dns[i].text);
 	free(conf->node);
 	free(conf->admin);
 	free(conf->events);
@@ -157,6 +159,60 @@ static void read_listen(struct conf_reader *reader, const struct conf_key *key,
 	for (size_t i = 0; i < value->n; i++) {
 		before = conf_reader_descend_index(reader, i);
 		listen_take(reader, base, value->child[i]);
+		conf_reader_ascend(reader, before);
+	}
+}
+
+/* The socket of an address that stands for all has no address to answer from. */
+static bool address_is_any(const struct gwconf_listen *address)
+{
+	if (address->addr.sa.sa_family == AF_INET6)
+		return IN6_IS_ADDR_UNSPECIFIED(&address->addr.in6.sin6_addr);
+	return address->addr.in.sin_addr.s_addr == htonl(INADDR_ANY);
+}
+
+static void dns_take(struct conf_reader *reader, struct gwconf *conf, const struct conf_node *item)
+{
+	const char *text = conf_reader_text(reader, item, "ADDRESS:PORT");
+	struct gwconf_listen address = { .mark = item->mark };
+
+	if (!text)
+		return;
+	for (size_t i = 0; i < conf->n_dns; i++)
+		if (!strcmp(conf->dns[i].text, text)) {
+			conf_reader_fault(reader, item->mark, "`%s` twice", conf_quote(text).s);
+			return;
+		}
+	if (!address_parse(text, &address) || address_is_any(&address)) {
+		conf_reader_fault(reader, item->mark,
+				  "`%s` is not ADDRESS:PORT with an address of this host, e.g. "
+				  "127.0.0.1:53 or \"[::1]:5353\"",
+				  conf_quote(text).s);
+		return;
+	}
+	address.text = conf_reader_copy(reader, text);
+	if (address.text)
+		conf->dns[conf->n_dns++] = address;
+}
+
+static void read_dns(struct conf_reader *reader, const struct conf_key *key,
+		     const struct conf_node *value, void *base)
+{
+	size_t before;
+
+	(void)key;
+	if (value->kind == CONF_NODE_SCALAR) {
+		dns_take(reader, base, value);
+		return;
+	}
+	if (value->kind != CONF_NODE_LIST || value->n == 0 || value->n > GWCONF_DNS_MAX) {
+		conf_reader_fault(reader, value->mark, "expects 1 to %d of ADDRESS:PORT",
+				  GWCONF_DNS_MAX);
+		return;
+	}
+	for (size_t i = 0; i < value->n; i++) {
+		before = conf_reader_descend_index(reader, i);
+		dns_take(reader, base, value->child[i]);
 		conf_reader_ascend(reader, before);
 	}
 }
@@ -299,14 +355,6 @@ static void read_store(struct conf_reader *reader, const struct conf_key *key,
 	store->url = conf_reader_copy(reader, text);
 }
 
-static void read_unbuilt(struct conf_reader *reader, const struct conf_key *key,
-			 const struct conf_node *value, void *base)
-{
-	(void)key;
-	(void)base;
-	conf_reader_fault(reader, value->mark, "not enforced by this version");
-}
-
 /* --- lists of things -------------------------------------------------------------------------- */
 
 static const struct conf_key key_keys[] = {
@@ -407,6 +455,14 @@ static const struct conf_key limit_keys[] = {
 	  .expects = "a time", .fallback = "`10m`",
 	  .doc = "without a byte in either direction on a connection through the proxy; then it is "
 		 "closed" },
+	{ "dns_queries", conf_read_integer, CONF(dns_queries), .min = 1, .max = 1000000,
+	  .expects = "a number", .fallback = "`100`",
+	  .doc = "questions of one fence to the resolver a second, twice as many at once; beyond: "
+		 "REFUSED" },
+	{ "dns_names", conf_read_integer, CONF(dns_names), .min = 1, .max = 100000,
+	  .expects = "a number", .fallback = "`64`",
+	  .doc = "names below rules with `*.` that one fence has not asked for lately, at once; "
+		 "beyond one a second: REFUSED" },
 	CONF_KEYS_END,
 };
 
@@ -463,9 +519,11 @@ static const struct conf_key config_keys[] = {
 	  .doc = "where `http` tools go, and what fences reach at `/up/NAME/`" },
 	{ "nameservers", read_nameservers, .expects = "ADDRESS:PORT, or a list of them",
 	  .fallback = "those of /etc/resolv.conf",
-	  .doc = "who is asked for the addresses of names, by the proxy; at most 4" },
-	{ "dns", read_unbuilt, .expects = "an address", .fallback = "none",
-	  .doc = "**not in this version**: the resolver of fences" },
+	  .doc = "who is asked for the addresses of names, by the proxy and the resolver; at most "
+		 "4" },
+	{ "dns", read_dns, .expects = "ADDRESS:PORT, or a list of them", .fallback = "no resolver",
+	  .doc = "where the resolver of fences is asked, by UDP and TCP; at most 4; see "
+		 "egress.md" },
 	CONF_KEYS_END,
 };
 
@@ -489,6 +547,8 @@ static bool set_defaults(struct gwconf *conf)
 	conf->tunnels = 256;
 	conf->dial_ms = 10000;
 	conf->tunnel_idle_ms = 600000;
+	conf->dns_queries = 100;
+	conf->dns_names = 64;
 	conf->workers = 2;
 	conf->executors = 16;
 	conf->streams = 64;

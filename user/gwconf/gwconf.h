@@ -27,6 +27,7 @@
 #define GWCONF_SCOPES_MAX 16 /* of one upstream */
 #define GWCONF_PATHS_MAX 32  /* of one scope of an upstream */
 #define GWCONF_NAMESERVERS_MAX 4
+#define GWCONF_DNS_MAX 4
 
 /* --- input ------------------------------------------------------------------------------------ */
 
@@ -264,9 +265,13 @@ struct gwconf {
 	long long tunnels;     /* connections of one fence through the proxy */
 	long long dial_ms, tunnel_idle_ms;
 	char *nameservers; /* ADDRESS:PORT, separated by commas, as c-ares takes them; NULL: the system's */
-	long long workers;    /* threads that serve connections */
-	long long executors;  /* threads that call upstreams */
-	long long streams;    /* threads that pass answers of upstreams on */
+	struct gwconf_listen dns[GWCONF_DNS_MAX]; /* where the resolver is asked; never a socket */
+	size_t n_dns;
+	long long dns_queries; /* of one fence a second; twice as many at once */
+	long long dns_names; /* of one fence, that it did not ask for lately, below `*.`, at once */
+	long long workers;   /* threads that serve connections */
+	long long executors; /* threads that call upstreams */
+	long long streams;   /* threads that pass answers of upstreams on */
 	long long key_ttl_ms; /* how long keys are kept */
 	struct gwconf_key keys[GWCONF_KEYS_MAX];
 	size_t n_keys;

@@ -145,7 +145,15 @@
 	X(HEADERS_TOO_LARGE, "headers_too_large", 431, "changed",                                  \
 	  "the head of the request is too long", NULL)                                             \
 	X(VERSION_NOT_SUPPORTED, "version_not_supported", 505, "changed",                          \
-	  "HTTP/1.1 and HTTP/1.0 are spoken here", NULL)
+	  "HTTP/1.1 and HTTP/1.0 are spoken here", NULL)                                           \
+	X(LABEL_DENIED, "label_denied", 403, "never",                                              \
+	  "below its rule of network.domains the name is longer or more random than names are",    \
+	  "an operator can add the very name to network.domains of the policy")                    \
+	X(QUERY_DENIED, "query_denied", 403, "changed",                                            \
+	  "of a name only addresses and aliases are answered (A, AAAA, CNAME)", NULL)              \
+	X(NAMES_EXHAUSTED, "names_exhausted", 429, "same_key",                                     \
+	  "the fence has asked for as many new names below rules with `*.` as it may for now",     \
+	  "an operator can raise limits.dns_names of the gateway")
 
 enum ledger_code {
 #define X(id, name, status, retry, text, ask) LEDGER_##id,
