@@ -17,7 +17,7 @@ _spec = importlib.util.spec_from_file_location("gateway_harness", os.path.join(o
 base = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(base)
 
-from outside import (METADATA, NAT64, NEAR, PRIVATE, PROVIDER, PUBLIC, PUBLIC6, Names, Outside, Raw, Web,  # noqa: E402
+from outside import (METADATA, NAT64, NEAR, NEAR6, PRIVATE, PROVIDER, PUBLIC, PUBLIC6, Names, Outside, Raw, Web,  # noqa: E402
                      certificates)
 
 NAMES = ("good.test", "other.test", "denied.test", "*.sub.test", "apt.test", "registry.test", "git.test")

@@ -141,8 +141,8 @@ class Connection:
         self.buffer += data
         return bool(data)
 
-    def read(self):
-        """The next answer; 100 Continue is passed over."""
+    def read(self, bodiless=False):
+        """The next answer; 100 Continue is passed over. bodiless: to HEAD."""
         while b"\r\n\r\n" not in self.buffer:
             if not self._more():
                 return Reply(closed=True)
@@ -153,7 +153,9 @@ class Connection:
         size = int(headers.get("content-length", 0))
         self.buffer = rest
         if status == 100:
-            return self.read()
+            return self.read(bodiless)
+        if bodiless:
+            return Reply(status, headers)
         while len(self.buffer) < size:
             if not self._more():
                 return Reply(status, headers, self.buffer, True)

@@ -9,7 +9,8 @@
  *
  * `-` stands for an empty list, `(nobody)` for no subject. The addresses are rules of network.allow for all ports.
  *
- * It is read again whenever it changes; a fence that is gone from it has ended.
+ * It is read again whenever it changes; a fence that is gone from it has ended. One whose line is another has another policy: as its owner
+ * does, it goes and comes again.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -26,6 +27,7 @@
 
 struct fence {
 	char where[108];
+	char line[2048];
 	struct identity id;
 };
 
@@ -79,6 +81,7 @@ static void line_read(struct identity_source *source, char *line)
 	if (source->n == FENCES_MAX)
 		return;
 	memset(fence, 0, sizeof(*fence));
+	strcpy(fence->line, line);
 	if (sscanf(line, "%107s %llu %128s %128s %128s %511s %511s %511s %llu", fence->where,
 		   &number, fence->id.tenant, fence->id.subject, fence->id.task, scopes, domains,
 		   allow, &upload) < 5)
@@ -94,7 +97,7 @@ static void line_read(struct identity_source *source, char *line)
 	source->n++;
 }
 
-static const struct fence *find(const struct identity_source *source, uint64_t id)
+static struct fence *find(struct identity_source *source, uint64_t id)
 {
 	for (size_t i = 0; i < source->n; i++)
 		if (source->fences[i].id.fence_id == id)
@@ -104,21 +107,29 @@ static const struct fence *find(const struct identity_source *source, uint64_t i
 
 static void load(struct identity_source *source)
 {
-	uint64_t before[FENCES_MAX];
+	static struct fence before[FENCES_MAX]; /* with the mutex, or before there is a thread */
+	static uint64_t generation;
 	size_t n = source->n;
 	FILE *file = fopen(source->path, "re");
 	char line[2048];
 
-	for (size_t i = 0; i < n; i++)
-		before[i] = source->fences[i].id.fence_id;
+	memcpy(before, source->fences, n * sizeof(before[0]));
 	source->n = 0;
 	while (file && fgets(line, sizeof(line), file))
 		line_read(source, line);
 	if (file)
 		fclose(file);
-	for (size_t i = 0; i < n; i++)
-		if (!find(source, before[i]) && source->n_ended < FENCES_MAX)
-			source->ended[source->n_ended++] = before[i];
+	generation++;
+	for (size_t i = 0; i < source->n; i++)
+		source->fences[i].id.generation = generation;
+	for (size_t i = 0; i < n; i++) {
+		struct fence *now = find(source, before[i].id.fence_id);
+
+		if (now && !strcmp(now->line, before[i].line))
+			now->id.generation = before[i].id.generation;
+		else if (source->n_ended < FENCES_MAX)
+			source->ended[source->n_ended++] = before[i].id.fence_id;
+	}
 	if (source->n_ended)
 		eventfd_write(source->fd, 1);
 }

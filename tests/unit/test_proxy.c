@@ -258,6 +258,13 @@ static const struct {
 	  "PUT / HTTP/1.1\r\nHost: a.test\r\nConnection: close\r\nVia: 1.1 cordon\r\n"
 	  "X-Stay: 2\r\nContent-Length: 3\r\nExpect: 100-continue\r\nContent-Encoding: "
 	  "gzip\r\n\r\n" },
+	/* Nor does another host go there beside Host. */
+	{ "GET http://a.test/ HTTP/1.1\r\nHost: a.test\r\nVia: x\r\nForwarded: host=b.test\r\n"
+	  "x-FORWARDED-Host: b.test\r\nX-Original-URL: /b\r\nX-Host: "
+	  "b.test\r\nX-HTTP-Host-Override: b.test\r\n"
+	  "X-Hosts: 1\r\nX-Forward: 2\r\n\r\n",
+	  "GET / HTTP/1.1\r\nHost: a.test\r\nConnection: close\r\nVia: 1.1 cordon\r\n"
+	  "X-Hosts: 1\r\nX-Forward: 2\r\n\r\n" },
 	/* Nobody takes the length away from a body. */
 	{ "PUT http://a.test/ HTTP/1.1\r\nHost: a.test\r\nConnection: Content-Length\r\n"
 	  "Content-Length: 3\r\n\r\n",

@@ -43,11 +43,13 @@ struct filter_answer {
 	char *lines; /* owned; names and values, each line with its LF */
 	size_t n;
 	bool too_long;
-	long long length; /* Content-Length; -1: none */
+	long long length; /* Content-Length; -1: none, or another framing */
 	bool encoded;	  /* has a Content-Encoding: what is in it cannot be seen */
+	bool framed;	  /* has a Transfer-Encoding, beside which a length says nothing */
+	bool ended;	  /* the empty line was there */
 };
 
-/* Takes a line of it, with or without its end. Another status line begins anew. */
+/* Takes a line of it, with or without its end. A status line behind an empty one begins anew. */
 void filter_take(struct filter_answer *answer, const char *line, size_t size);
 
 /*

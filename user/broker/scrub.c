@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/* See scrub.h. Compares at each byte with which a form begins: secrets are few, and such bytes, too. */
+/* See scrub.h. Compares at each byte that a form may begin with: secrets are few, and such bytes, too. */
 #include "broker/scrub.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdint.h>
 #include <string.h>
-#include <sys/types.h>
+#include <strings.h>
 
 #include "util/util.h"
 
@@ -23,7 +24,7 @@ static int add_link(struct scrub_forms *forms, char c, size_t form)
 	return 0;
 }
 
-static int add_new(struct scrub_forms *forms, char *p, size_t n, bool loose)
+static int add_new(struct scrub_forms *forms, char *p, size_t n, bool nocase)
 {
 	struct scrub_form *grown = reallocarray(forms->v, forms->n + 1, sizeof(*forms->v));
 	size_t form = forms->n;
@@ -33,12 +34,10 @@ static int add_new(struct scrub_forms *forms, char *p, size_t n, bool loose)
 		return -ENOMEM;
 	forms->v = grown;
 	r = add_link(forms, p[0], form);
-	if (r == 0 && loose && p[0] != '%')
-		r = add_link(forms, '%', form);
-	if (r == 0 && loose && p[0] != '\\')
-		r = add_link(forms, '\\', form);
+	if (r == 0 && nocase && p[0] >= 'a' && p[0] <= 'z')
+		r = add_link(forms, (char)(p[0] - 0x20), form);
 	if (r == 0)
-		grown[forms->n++] = (struct scrub_form){ p, n, loose };
+		grown[forms->n++] = (struct scrub_form){ p, n, nocase };
 	return r;
 }
 
@@ -49,14 +48,14 @@ static void form_free(char *p, size_t n)
 }
 
 /* Takes p over: a form, unless it is there already. */
-static int add_form(struct scrub_forms *forms, char *p, size_t n, bool loose)
+static int add_form(struct scrub_forms *forms, char *p, size_t n, bool nocase)
 {
 	int r;
 
 	if (!p)
 		return -ENOMEM;
 	for (size_t i = 0; i < forms->n; i++)
-		if (forms->v[i].n == n && forms->v[i].loose == loose &&
+		if (forms->v[i].n == n && forms->v[i].nocase == nocase &&
 		    !memcmp(forms->v[i].p, p, n)) {
 			form_free(p, n);
 			return 0;
@@ -67,15 +66,16 @@ static int add_form(struct scrub_forms *forms, char *p, size_t n, bool loose)
 	return r;
 }
 
-static int add_hex(struct scrub_forms *forms, const char *secret, size_t size, const char *digits)
+static int add_hex(struct scrub_forms *forms, const char *secret, size_t size)
 {
+	static const char digits[] = "0123456789abcdef";
 	char *p = calloc(1, 2 * size + 1);
 
 	for (size_t i = 0; p && i < size; i++) {
 		p[2 * i] = digits[(unsigned char)secret[i] >> 4];
 		p[2 * i + 1] = digits[secret[i] & 15];
 	}
-	return add_form(forms, p, 2 * size, false);
+	return add_form(forms, p, 2 * size, true);
 }
 
 /* The digits of base64 that depend on the secret alone, where `before` bytes stand before it. */
@@ -100,15 +100,14 @@ static int add_base64(struct scrub_forms *forms, const char *secret, size_t size
 
 int scrub_forms_add(struct scrub_forms *forms, const char *secret, size_t size)
 {
-	static const char *const hex[] = { "0123456789abcdef", "0123456789ABCDEF" };
 	static const char *const lasts[] = { "+/", "-_" };
 	int r;
 
 	if (size < SCRUB_SECRET_MIN || size > SCRUB_SECRET_MAX || memchr(secret, 0, size))
 		return -EINVAL;
-	r = add_form(forms, strndup(secret, size), size, true);
-	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(hex); i++)
-		r = add_hex(forms, secret, size, hex[i]);
+	r = add_form(forms, strndup(secret, size), size, false);
+	if (r == 0)
+		r = add_hex(forms, secret, size);
 	for (size_t i = 0; r == 0 && i < 3 * ARRAY_SIZE(lasts); i++)
 		r = add_base64(forms, secret, size, i / 2, lasts[i % 2]);
 	return r;
@@ -149,7 +148,35 @@ static int make_room(struct scrub *scrub, size_t need)
 	return 0;
 }
 
-/* --- searching -------------------------------------------------------------------------------- */
+/* --- how a byte may be spelled ------------------------------------------------------------------ */
+
+#define DEPTH 3 /* escapes in one another: a URL in a URL, JSON in JSON, either in a page */
+#define READINGS_MAX \
+	8 /* of one place: a percent sign, or a backslash, may be one or begin another byte */
+#define ZEROS_MAX 8 /* before a number of HTML */
+
+/* What bytes may stand for: c, up to end. */
+struct reading {
+	size_t end;
+	unsigned char c;
+};
+
+struct readings {
+	struct reading v[READINGS_MAX];
+	size_t n;
+	bool more; /* what is there may become another */
+};
+
+static bool is_sign(unsigned char c)
+{
+	return c == '%' || c == '\\' || c == '&';
+}
+
+static void add(struct readings *readings, unsigned int c, size_t end)
+{
+	if (c <= UCHAR_MAX && readings->n < READINGS_MAX)
+		readings->v[readings->n++] = (struct reading){ end, (unsigned char)c };
+}
 
 static int hex(char c)
 {
@@ -158,61 +185,208 @@ static int hex(char c)
 						    : -1;
 }
 
-/* Two digits for c at p, of which n are there: 1, 0, or -1 when the end is not there. */
-static int is_hex(const char *p, size_t n, unsigned char c)
+/* Adds a number of so many digits at p[at..n). */
+static void add_number(const char *p, size_t n, size_t at, int base, unsigned int digits,
+		       struct readings *readings)
 {
-	if (n > 0 && hex(p[0]) != c >> 4)
-		return 0;
-	if (n > 1 && hex(p[1]) != (c & 15))
-		return 0;
-	return n > 1 ? 1 : -1;
+	unsigned int value = 0;
+
+	for (; digits && at < n; digits--, at++) {
+		int digit = hex(p[at]);
+
+		if (digit < 0 || digit >= base)
+			return;
+		value = value * (unsigned int)base + (unsigned int)digit;
+	}
+	if (digits)
+		readings->more = true;
+	else
+		add(readings, value, at);
 }
 
-/*
- * How many bytes at p stand for c: as it is, %XX, \c or \u00XX. 0: none; -1: what is there may become one. The longer spelling
- * first: a percent sign or a backslash may be its own beginning.
- */
-static int spelled(const char *p, size_t n, unsigned char c)
+/* #N; and #xN; */
+static void add_entity_number(const char *p, size_t n, size_t at, struct readings *readings)
 {
-	static const char zeros[] = "\\u00";
-	int r = 0;
+	bool is_hex = at < n && (p[at] | 32) == 'x';
+	unsigned int value = 0;
+	size_t zeros = 0, digits = 0;
+	int digit;
 
-	if (p[0] == '%') {
-		r = is_hex(p + 1, n - 1, c);
-		if (r > 0)
-			return 3;
-	} else if (p[0] == '\\') {
-		size_t same = n < 4 ? n : 4;
-
-		if (n > 1 && p[1] == (char)c && c != 'u')
-			return 2;
-		r = memcmp(p, zeros, same) != 0 ? 0 : same < 4 ? -1 : is_hex(p + 4, n - 4, c);
-		if (r > 0)
-			return 6;
+	at += is_hex;
+	while (at < n && p[at] == '0' && zeros++ < ZEROS_MAX)
+		at++;
+	while (at < n && (digit = hex(p[at])) >= 0 && digit < (is_hex ? 16 : 10) && digits++ < 3) {
+		value = value * (is_hex ? 16 : 10) + (unsigned int)digit;
+		at++;
 	}
-	if (r < 0)
-		return r;
-	return p[0] == (char)c;
+	if (at == n)
+		readings->more = true;
+	else if (digits && p[at] == ';')
+		add(readings, value, at + 1);
 }
 
-/* Does the form begin at p? Its bytes there; 0: no; -1: its end is not there. */
-static ssize_t match(const struct scrub_form *form, const char *p, size_t n)
+/* Behind an ampersand. */
+static void add_entity(const char *p, size_t n, size_t at, struct readings *readings)
 {
-	size_t at = 0;
+	static const struct {
+		char c;
+		const char *name;
+	} names[] = {
+		{ '&', "amp;" },    { '<', "lt;" },	{ '>', "gt;" },	   { '"', "quot;" },
+		{ '\'', "apos;" },  { '/', "sol;" },	{ '+', "plus;" },  { '=', "equals;" },
+		{ '%', "percnt;" }, { '_', "lowbar;" }, { '\\', "bsol;" }, { ':', "colon;" },
+	};
+	size_t left = n - at;
 
-	if (!form->loose) {
-		size_t same = n < form->n ? n : form->n;
-
-		return memcmp(p, form->p, same) != 0 ? 0 : same < form->n ? -1 : (ssize_t)same;
+	if (left && p[at] == '#') {
+		add_entity_number(p, n, at + 1, readings);
+		return;
 	}
-	for (size_t i = 0; i < form->n; i++) {
-		int r = at == n ? -1 : spelled(p + at, n - at, (unsigned char)form->p[i]);
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		size_t want = strlen(names[i].name), same = left < want ? left : want;
 
-		if (r <= 0)
-			return r;
-		at += (size_t)r;
+		if (strncasecmp(p + at, names[i].name, same) != 0)
+			continue;
+		if (same < want)
+			readings->more = true;
+		else
+			add(readings, (unsigned char)names[i].c, at + want);
 	}
-	return (ssize_t)at;
+}
+
+/* Behind a backslash: what stands there, uNNNN, xNN or NNN in octal. */
+static void add_backslash(const char *p, size_t n, size_t at, struct readings *readings)
+{
+	if (at == n) {
+		readings->more = true;
+		return;
+	}
+	add(readings, (unsigned char)p[at], at + 1);
+	if (p[at] == 'u')
+		add_number(p, n, at + 1, 16, 4, readings);
+	else if (p[at] == 'x')
+		add_number(p, n, at + 1, 16, 2, readings);
+	else
+		add_number(p, n, at, 8, 3, readings);
+}
+
+/* All readings of what begins at p[at]; what begins an escape may be escaped itself. */
+static void read_at(const char *p, size_t n, size_t at, struct readings *readings)
+{
+	size_t from = 0;
+
+	readings->n = 0;
+	readings->more = at == n;
+	if (at < n)
+		add(readings, (unsigned char)p[at], at + 1);
+	for (unsigned int depth = 0; depth < DEPTH && from < readings->n; depth++)
+		for (size_t known = readings->n; from < known; from++) {
+			struct reading sign = readings->v[from];
+
+			if (sign.c == '%')
+				add_number(p, n, sign.end, 16, 2, readings);
+			else if (sign.c == '\\')
+				add_backslash(p, n, sign.end, readings);
+			else if (sign.c == '&')
+				add_entity(p, n, sign.end, readings);
+		}
+}
+
+/* --- searching -------------------------------------------------------------------------------- */
+
+static bool is_byte(const struct scrub_form *form, size_t i, unsigned char c)
+{
+	if (form->nocase && c >= 'A' && c <= 'Z')
+		c |= 0x20;
+	return (unsigned char)form->p[i] == c;
+}
+
+/* Where the bytes of a form may have come to. */
+struct places {
+	size_t at[READINGS_MAX];
+	size_t n;
+};
+
+static void place_add(struct places *places, size_t at)
+{
+	for (size_t i = 0; i < places->n; i++)
+		if (places->at[i] == at)
+			return;
+	if (places->n < READINGS_MAX)
+		places->at[places->n++] = at;
+}
+
+/* Does the form begin at p? Its bytes there, 0: no. *ret_more: it may, or may be longer, when there is more. */
+static size_t match(const struct scrub_form *form, const char *p, size_t n, bool *ret_more)
+{
+	struct places now = { .n = 1 };
+	size_t longest = 0, plain = 0;
+
+	*ret_more = false;
+	/* As far as nothing is escaped there is one reading. */
+	while (plain < form->n && plain < n && !is_sign((unsigned char)p[plain]) &&
+	       is_byte(form, plain, (unsigned char)p[plain]))
+		plain++;
+	if (plain < form->n && plain < n && !is_sign((unsigned char)p[plain]))
+		return 0;
+	now.at[0] = plain;
+	for (size_t i = plain; i < form->n && now.n; i++) {
+		struct places next = { .n = 0 };
+
+		for (size_t k = 0; k < now.n; k++) {
+			struct readings readings;
+
+			read_at(p, n, now.at[k], &readings);
+			*ret_more |= readings.more;
+			for (size_t r = 0; r < readings.n; r++)
+				if (is_byte(form, i, readings.v[r].c))
+					place_add(&next, readings.v[r].end);
+		}
+		now = next;
+	}
+	for (size_t i = 0; i < now.n; i++)
+		longest = now.at[i] > longest ? now.at[i] : longest;
+	return longest;
+}
+
+/* The search in p[0..size); mask and seen as mark() has them. */
+struct search {
+	const struct scrub_forms *forms;
+	const char *p;
+	size_t size;
+	char *mask;
+	size_t seen, hold;
+};
+
+/* The forms that begin with c, at p[at], where c is read. */
+static void try_forms(struct search *search, unsigned char c, size_t at)
+{
+	const struct scrub_forms *forms = search->forms;
+
+	for (unsigned int link = forms->first[c]; link; link = forms->links[link - 1].next) {
+		size_t form = forms->links[link - 1].form;
+		bool more;
+		size_t n = match(&forms->v[form], search->p + at, search->size - at, &more);
+
+		if (n)
+			search->seen = form + 1;
+		if (n && search->mask)
+			memset(search->mask + at, 1, n);
+		if (more && search->hold > at)
+			search->hold = at;
+	}
+}
+
+/* Something that may be escaped begins at p[at]. */
+static void try_escaped(struct search *search, size_t at)
+{
+	struct readings readings;
+
+	read_at(search->p, search->size, at, &readings);
+	if (readings.more && search->hold > at)
+		search->hold = at;
+	for (size_t i = 0; i < readings.n; i++)
+		try_forms(search, readings.v[i].c, at);
 }
 
 /*
@@ -222,26 +396,19 @@ static ssize_t match(const struct scrub_form *form, const char *p, size_t n)
 static size_t mark(const struct scrub_forms *forms, const char *p, size_t size, char *mask,
 		   size_t *ret_seen)
 {
-	size_t hold = size;
+	struct search search = { forms, p, size, mask, .hold = size };
 
 	for (size_t i = 0; i < size; i++) {
-		unsigned int link = forms->first[(unsigned char)p[i]];
-
-		for (; link; link = forms->links[link - 1].next) {
-			size_t form = forms->links[link - 1].form;
-			ssize_t n = match(&forms->v[form], p + i, size - i);
-
-			if (n > 0)
-				*ret_seen = form + 1;
-			if (n > 0 && !mask)
-				return 0;
-			if (n > 0)
-				memset(mask + i, 1, (size_t)n);
-			else if (n < 0 && hold > i)
-				hold = i;
-		}
+		if (is_sign((unsigned char)p[i]))
+			try_escaped(&search, i);
+		else if (forms->first[(unsigned char)p[i]])
+			try_forms(&search, (unsigned char)p[i], i);
+		if (search.seen && !mask)
+			break;
 	}
-	return hold;
+	if (search.seen)
+		*ret_seen = search.seen;
+	return search.seen && !mask ? 0 : search.hold;
 }
 
 static const struct scrub_forms *forms_of(const struct scrub *scrub)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Takes secrets out of a stream of bytes: each byte of one becomes an asterisk, so that lengths stay true. A secret is found
- * however the stream is cut, as it is and as it is often written: each byte with a percent sign or as JSON escapes it or not, all of
- * it in hexadecimal, or in base64 at any offset. Only what may be the beginning of one is held back, so that a stream flows. Pure.
+ * however the stream is cut, as it is, in hexadecimal, or in base64 at any offset, and each byte of these as it is often escaped: with
+ * percent signs, with backslashes as JSON and C have them, as HTML and XML have it, and one in another. Only what may be the beginning of
+ * one is held back, so that a stream flows. Pure.
  */
 #ifndef CORDON_BROKER_SCRUB_H
 #define CORDON_BROKER_SCRUB_H
@@ -19,9 +20,9 @@ struct scrub_forms {
 	struct scrub_form {
 		char *p; /* owned */
 		size_t n;
-		bool loose; /* the secret itself: each byte of it however it is escaped */
-	} * v;		    /* owned */
-	/* By the byte with which they begin: place + 1 of the first link, and from there of the next; 0: none. */
+		bool nocase; /* large and small letters are the same */
+	} * v;		     /* owned */
+	/* By the byte with which they begin, unescaped: place + 1 of the first link, and from there of the next; 0: none. */
 	struct scrub_link {
 		unsigned short form, next;
 	} * links; /* owned */

@@ -16,7 +16,7 @@ struct kept {
 	char *place; /* owned; NULL: free */
 	char *value; /* owned; NULL: it could not be had, as err says */
 	int err;
-	time_t until; /* CLOCK_BOOTTIME */
+	time_t since, until; /* CLOCK_BOOTTIME */
 };
 
 struct secret_store {
@@ -69,8 +69,18 @@ void secret_store_free(struct secret_store *store)
 
 #define OAUTH "oauth " /* before the place: the token, not what it was had for */
 
+static time_t now_s(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_BOOTTIME, &now);
+	return now.tv_sec;
+}
+
 void secret_forget(struct secret_store *store, const struct secret *secret)
 {
+	time_t now = now_s();
+
 	if (!secret->place)
 		return;
 	pthread_mutex_lock(&store->mutex);
@@ -79,18 +89,10 @@ void secret_forget(struct secret_store *store, const struct secret *secret)
 
 		if (place && !strncmp(place, OAUTH, sizeof(OAUTH) - 1))
 			place += sizeof(OAUTH) - 1;
-		if (place && !strcmp(place, secret->place))
+		if (place && !strcmp(place, secret->place) && store->kept[i].since < now)
 			kept_clear(&store->kept[i]);
 	}
 	pthread_mutex_unlock(&store->mutex);
-}
-
-static time_t now_s(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_BOOTTIME, &now);
-	return now.tv_sec;
 }
 
 /* --- the place -------------------------------------------------------------------------------- */
@@ -382,7 +384,8 @@ static void kept_put(struct secret_store *store, const char *place, const char *
 	kept->place = strdup(place);
 	kept->value = value ? strdup(value) : NULL;
 	kept->err = err;
-	kept->until = now_s() + for_s;
+	kept->since = now_s();
+	kept->until = kept->since + for_s;
 	if (!kept->place || (value && !kept->value))
 		kept_clear(kept);
 }

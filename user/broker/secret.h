@@ -42,7 +42,10 @@ int secret_get(struct secret_store *store, const struct gwconf_upstream *upstrea
 /* The header line of basic authentication for USER:PASSWORD. To be wiped; NULL when memory ends. */
 char *secret_basic(const char *pair);
 
-/* The upstream did not take it: what is kept of it is had anew. Those of other users are not touched. */
+/*
+ * The upstream did not take it: what is kept of it is had anew, unless that was had this very second: a fence can make an upstream say so
+ * as often as it likes. Those of other users are not touched.
+ */
 void secret_forget(struct secret_store *store, const struct secret *secret);
 
 /* Can a secret that is the same for all be had now, as far as this machine can say? 0 or -errno with error, for the operator. */

@@ -20,6 +20,7 @@ struct transfer {
 	struct filter_answer answer;
 	struct scrub scrub;
 	long long passed; /* bytes of the body so far */
+	bool bodiless;	  /* whatever length was said, nothing follows */
 	bool stopped;	  /* by us, with the result's end set */
 };
 
@@ -55,6 +56,7 @@ static int begin(struct transfer *transfer)
 	_cleanup_free_ char *headers = NULL;
 	bool bodiless = is_method(transfer->request, "HEAD") || status == 204 || status == 304;
 
+	transfer->bodiless = bodiless;
 	headers = filter_print(&transfer->answer, upstream, &transfer->scrub);
 	if (!headers || transfer->answer.too_long)
 		return stop(transfer, SEND_TOO_LONG);
@@ -96,6 +98,9 @@ static int pass(struct transfer *transfer, const char *p, size_t n, bool last)
 	transfer->passed += (long long)n;
 	if (transfer->passed > transfer->request->upstream->answer_bytes)
 		return stop(transfer, SEND_TOO_LONG);
+	/* The client goes by the length that was said: what is beyond it would be the answer to its next request. */
+	if (transfer->answer.length >= 0 && transfer->passed > transfer->answer.length)
+		return stop(transfer, SEND_CUT);
 	if (scrub_feed(&transfer->scrub, p, n, last, &clean, &clean_n) < 0)
 		return stop(transfer, SEND_CUT);
 	if (clean_n && transfer->sink->body(transfer->sink, clean, clean_n) < 0)
@@ -341,8 +346,11 @@ static void judge(struct transfer *transfer, CURLcode code)
 	if (transfer->stopped)
 		return;
 	if (result->began) {
-		result->end = code == CURLE_OK && pass(transfer, NULL, 0, true) == 0 ? SEND_WHOLE
-										     : SEND_CUT;
+		bool whole = code == CURLE_OK && pass(transfer, NULL, 0, true) == 0 &&
+			     (transfer->answer.length < 0 || transfer->bodiless ||
+			      transfer->passed == transfer->answer.length);
+
+		result->end = whole ? SEND_WHOLE : SEND_CUT;
 		return;
 	}
 	curl_easy_getinfo(transfer->curl, CURLINFO_REQUEST_SIZE, &sent);

@@ -307,6 +307,8 @@ static void conn_say(struct conn *conn, int status, const char *headers, const c
 		     "Content-Length: %zu\r\nCache-Control: no-store\r\n%s%s\r\n",
 		     status, status_word(status), worker_date(worker), body_n, headers,
 		     conn->close_after ? "Connection: close\r\n" : "");
+	if (conn->bodiless)
+		body_n = 0;
 	memcpy(text + n, body, body_n);
 	conn_send(conn, text, (size_t)n + body_n);
 	if (text != stack)
@@ -422,6 +424,7 @@ static size_t take_request(struct conn *conn, struct setup *setup, const char *p
 	conn->in_need = 0;
 	if (r == HEAD_PARTIAL)
 		return 0;
+	conn->bodiless = r > 0 && head_text_is(&head.name, "HEAD");
 	if (r > 0 && head.form != HEAD_FORM_PATH) {
 		conn->state = CONN_BUSY;
 		conn->close_after = true;

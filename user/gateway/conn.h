@@ -28,6 +28,7 @@ struct conn {
 	enum conn_state state;
 	bool paused;	 /* nothing is read: what comes waits in the socket */
 	bool processing; /* requests are being taken from a buffer */
+	bool bodiless;	 /* HEAD: the answer has none, whatever its length says */
 	bool close_after, continued, writing;
 	uint64_t deadline_ms, timer_ms; /* timer_ms: when the timer goes off; 0: not set */
 	char *in; /* bytes that are no whole request, or came behind one that is handled */

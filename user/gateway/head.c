@@ -81,15 +81,51 @@ static bool is_up(unsigned char c, bool query)
 	return is_path(c) || (c && strchr(query ? "!$&'()*+,;=:@?" : "!$&'()*+,;=:@", c));
 }
 
+/* Characters of UTF-8, byte by byte: one that has two spellings (overlong) has none here, nor has a control character. */
+struct character {
+	unsigned int missing; /* bytes */
+	uint32_t code, least;
+};
+
+static bool character_takes(struct character *at, unsigned int byte)
+{
+	if (!at->missing) {
+		at->missing = byte < 0x80	  ? 0
+			      : byte >> 5 == 0x06 ? 1
+			      : byte >> 4 == 0x0e ? 2
+			      : byte >> 3 == 0x1e ? 3
+						  : 9;
+		at->code = byte & (0x7fU >> at->missing);
+		at->least = at->missing == 1 ? 0xa0 : at->missing == 2 ? 0x800 : 0x10000;
+		return at->missing < 9;
+	}
+	at->code = at->code << 6 | (byte & 0x3f);
+	if (byte >> 6 != 2)
+		return false;
+	return --at->missing || (at->code >= at->least && at->code <= 0x10ffff &&
+				 (at->code < 0xd800 || at->code > 0xdfff));
+}
+
+/* What two digits may stand for in a path: what cannot stand there plainly, and has one reading. */
+static bool is_escape(unsigned int c)
+{
+	return c >= 0x80 ||
+	       (c >= 0x20 && !is_up((unsigned char)c, true) && !strchr("%\\\x7f", (int)c));
+}
+
 /* The characters below /up/; of a query only that nothing in it ends the line or the URL. */
 static int judge_up(struct reader *reader, const struct head_text *text, bool query)
 {
+	struct character character = { .missing = 0 };
+	bool whole = true;
+
 	for (size_t i = 0; i < text->n; i++) {
 		int high, low;
 
 		if (text->p[i] != '%') {
 			if (!is_up((unsigned char)text->p[i], query))
 				return fault(reader, 400, "a target with characters of no URL");
+			whole &= !character.missing;
 			continue;
 		}
 		high = i + 2 < text->n ? hex((unsigned char)text->p[i + 1]) : -1;
@@ -97,12 +133,14 @@ static int judge_up(struct reader *reader, const struct head_text *text, bool qu
 		if (high < 0 || low < 0)
 			return fault(reader, 400, "a percent sign without two digits");
 		i += 2;
-		if (!query && (is_up((unsigned char)(high * 16 + low), true) ||
-			       high * 16 + low < 0x20 || strchr("%\\\x7f", high * 16 + low)))
+		if (!query && !is_escape((unsigned int)(high * 16 + low)))
 			return fault(reader, 400,
 				     "a path with percent signs for what has another spelling, or "
 				     "more than one reading");
+		whole = whole && character_takes(&character, (unsigned int)(high * 16 + low));
 	}
+	if (!query && (!whole || character.missing))
+		return fault(reader, 400, "a path with percent signs that are no UTF-8");
 	return 0;
 }
 
@@ -154,6 +192,8 @@ static int judge_path(struct reader *reader, const struct head_text *path)
 			n++;
 		if ((n == 0 && i + 1 < path->n) || (n == 1 && path->p[i + 1] == '.') ||
 		    (n == 2 && path->p[i + 1] == '.' && path->p[i + 2] == '.'))
+			return fault(reader, 400, "a path with empty parts or dots");
+		if (reader->head->up && n && util_part_is_hollow(path->p + i + 1, n))
 			return fault(reader, 400, "a path with empty parts or dots");
 	}
 	return 0;

@@ -7,8 +7,9 @@
  * Content-Length that is not plain digits or stands twice, Transfer-Encoding beside it or on HTTP/1.0,
  * a second Host, targets that need decoding. Routes consist of letters, digits and a few marks, so a
  * path has one spelling and anything else is malformed. Paths below /up/ are an upstream's: they may have a query and the
- * characters of RFC 3986, percent signs only where that is the one spelling of what it stands for, and never for a slash, a
- * backslash, a dot or a control character, which upstreams read differently. Their bodies may be encoded.
+ * characters of RFC 3986, percent signs only where that is the one spelling of what it stands for, of UTF-8, and never for a slash,
+ * a backslash, a dot or a control character, which upstreams read differently; nor has it parts that are empty or dots without
+ * their parameters and blanks. Their bodies may be encoded.
  */
 #ifndef CORDON_GATEWAY_HEAD_H
 #define CORDON_GATEWAY_HEAD_H

@@ -12,8 +12,11 @@
 static int raise_files(const struct gwconf *conf, struct error *error)
 {
 	rlim_t want = (rlim_t)conf->connections + (rlim_t)conf->executors * 2 + OTHER_FILES;
-	/* Each connection may be the proxy's, with a server at its other end; if there is not that much, fewer will be. */
-	rlim_t wish = want + (rlim_t)conf->connections;
+	/*
+	 * Each connection may be the proxy's, with a server at its other end and a pipe in either direction; if there is not that
+	 * much, fewer will be.
+	 */
+	rlim_t wish = want + (rlim_t)conf->connections * 5;
 	struct rlimit limit;
 
 	if (getrlimit(RLIMIT_NOFILE, &limit) < 0)

@@ -109,8 +109,8 @@ static const char *pattern_fault(const char *text)
 
 		if (n == 0 && (p != text || p[1]))
 			return "has an empty part, which no path has";
-		if ((n == 1 && p[1] == '.') || (n == 2 && !memcmp(p + 1, "..", 2)))
-			return "has dots that no path has";
+		if (n && util_part_is_hollow(p + 1, n))
+			return "has dots or an empty part, which no path has";
 		if (star && n == 2 && !strcmp(p + 1, "**"))
 			return NULL;
 		if (star && !(n == 1 && p[1] == '*'))

@@ -53,6 +53,28 @@ static size_t line_size(const char *p, const char *end, const char **ret_next)
 	return lf ? (size_t)(lf - p) - 1 : (size_t)(end - p);
 }
 
+/*
+ * What proxies say of who asked whom, and servers go by in the place of Host: ours to say, and we say nothing of it but Via. Names that
+ * end with - stand for all that begin so.
+ */
+static bool is_routing(const char *name, size_t n)
+{
+	static const char *const names[] = {
+		"via",	       "forwarded",    "x-forwarded-", "x-original-",
+		"x-rewrite-",  "x-host",       "x-real-ip",    "x-client-ip",
+		"x-http-host", "x-http-host-", "x-proxy-host",
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		size_t size = strlen(names[i]);
+
+		if (is_word(name, n, names[i]) ||
+		    (names[i][size - 1] == '-' && n > size && !strncasecmp(name, names[i], size)))
+			return true;
+	}
+	return false;
+}
+
 /* Does a list of words have the name? */
 static bool list_has(const char *p, size_t n, const char *name, size_t name_n)
 {
@@ -93,7 +115,7 @@ static bool is_named(const char *lines, const char *end, const char *name, size_
 static bool goes_on(const char *lines, const char *end, const char *name, size_t n)
 {
 	return is_word(name, n, "content-length") ||
-	       (!is_hop(name, n) && !is_named(lines, end, name, n));
+	       (!is_hop(name, n) && !is_routing(name, n) && !is_named(lines, end, name, n));
 }
 
 size_t forward_head(const char *bytes, size_t n, const struct head *head,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The head of a request in absolute form, as it goes on to the server that it is for. Pure. What belongs to the connection
- * with us stays here (RFC 9110, 7.6.1), Host is the target's own, and the server is told to close: one request, one
- * answer, so that neither side's end of a message has to be found by us.
+ * with us stays here (RFC 9110, 7.6.1), and so does what may name another host beside Host, which is the target's own. The server
+ * is told to close: one request, one answer, so that neither side's end of a message has to be found by us.
  */
 #ifndef CORDON_PROXY_FORWARD_H
 #define CORDON_PROXY_FORWARD_H

@@ -15,9 +15,6 @@ enum {
 	RANDOM_BYTES = 32,
 	SESSION_BYTES_MAX = 32,
 	EXTENSION_NAME = 0,
-	EXTENSION_ECH = 0xfe0d,
-	EXTENSION_ECH_OUTER = 0xfd00,
-	EXTENSION_ESNI = 0xffce,
 	NAME_TYPE_HOST = 0,
 };
 
@@ -82,6 +79,13 @@ static int name_take(struct rest extension, struct reach_name *name, const char 
 	return 0;
 }
 
+/* Encrypted ClientHello, its drafts among them, and ESNI, which they were before. */
+static bool hides_name(size_t type)
+{
+	return (type >= 0xfe08 && type <= 0xfe0d) || type == 0xfd00 || type == 0xff02 ||
+	       type == 0xff03 || type == 0xffce;
+}
+
 static int extensions_read(struct rest all, struct reach_name *name, const char **reason)
 {
 	size_t seen[HELLO_EXTENSIONS_MAX], n_seen = 0, type;
@@ -97,7 +101,7 @@ static int extensions_read(struct rest all, struct reach_name *name, const char 
 			if (seen[i] == type)
 				return fault(reason, "an extension that stands twice");
 		seen[n_seen++] = type;
-		if (type == EXTENSION_ECH || type == EXTENSION_ECH_OUTER || type == EXTENSION_ESNI)
+		if (hides_name(type))
 			return fault(reason, "an encrypted ClientHello, which hides where it goes");
 		if (type != EXTENSION_NAME)
 			continue;

@@ -67,3 +67,17 @@ bool util_json_is_shallow(const char *p, size_t size, unsigned int depth_max)
 	}
 	return true;
 }
+
+bool util_part_is_hollow(const char *p, size_t n)
+{
+	const char *end = memchr(p, ';', n);
+
+	end = end ? end : p + n;
+	while (end - p >= 3 && !memcmp(p, "%20", 3))
+		p += 3;
+	while (end - p >= 3 && !memcmp(end - 3, "%20", 3))
+		end -= 3;
+	while (p < end && *p == '.')
+		p++;
+	return p == end;
+}

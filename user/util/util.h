@@ -81,4 +81,10 @@ size_t util_decimal(int64_t number, char ret_text[UTIL_DECIMAL_SIZE]); /* bytes 
  */
 bool util_json_is_shallow(const char *p, size_t size, unsigned int depth_max);
 
+/*
+ * Is a part of a URL's path nothing, or a way up, to some servers: those that take its parameters (`;...`, RFC 3986, 3.3) or the
+ * blanks around it off before they look, and those for which more dots are two?
+ */
+bool util_part_is_hollow(const char *p, size_t n);
+
 #endif
