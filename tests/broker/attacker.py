@@ -4,13 +4,14 @@ What an attacker tried at /up: rows U-NN of docs/threat-model.md, "Third attacke
 arrives, or is seen, where the thing that forbids it is not in the way.
 """
 
+import http.client
 import json
 import socket
 import threading
 import time
 import urllib.parse
 
-from helpers import SECRETS, expect, fence, gateway_with, headers_of, upstream_yaml, write_secret
+from helpers import SECRETS, Answer, expect, fence, gateway_with, headers_of, upstream_yaml, write_secret
 from servers import Server, Tokens, Upstream
 
 ATTEMPTS = []
@@ -299,13 +300,16 @@ def _(world):
     path = write_secret(world, "go", "a-secret-of-redirects")
     with gateway_with(world, upstream_yaml("a", up.url, {"header": "Authorization", "prefix": "Bearer ", "file": path})) as gateway:
         caller = fence(world, gateway)
+        connection = http.client.HTTPConnection("127.0.0.1", gateway.port, timeout=60, source_address=(caller.where, 0))
         for status in (300, 301, 302, 303, 305, 307, 308):
             for to in (f"http://127.0.0.1:{other.port}/x", f"//127.0.0.1:{other.port}/x", f"///127.0.0.1:{other.port}/", f"\\\\127.0.0.1:{other.port}\\",
                        f"http:/127.0.0.1:{other.port}/", f"http://127.0.0.1:{up.port}@127.0.0.1:{other.port}/", f"{up.url}.evil.test/", "/%09/evil.test"):
                 for method in ("GET", "POST"):
-                    answer = expect(caller.ask(method, f"/up/a/go?s={status}&" + urllib.parse.urlencode({"to": to}), b"x" if method == "POST" else None), status)
+                    connection.request(method, f"/up/a/go?s={status}&" + urllib.parse.urlencode({"to": to}), b"x" if method == "POST" else None)
+                    answer = expect(Answer(connection.getresponse()), status)
                     where = answer.headers.get("Location")
                     assert where is None or where.startswith("/up/a/") and not where.startswith("/up/a//"), (to, where)
+        connection.close()
         assert not other.seen
     up.close()
     other.close()

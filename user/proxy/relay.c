@@ -11,6 +11,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
 
@@ -292,17 +293,15 @@ static bool hello_judge(struct tunnel *t)
 
 /* --- both ------------------------------------------------------------------------------------- */
 
-/* One request: of a client that has gone nothing more can come, nor would the answer arrive. */
+/* One request: of a client that has gone nothing more can come, nor would the answer arrive. What it sent behind the request stays unread. */
 static bool client_left(struct tunnel *t)
 {
-	char byte;
-	ssize_t n;
+	struct pollfd state = { .fd = t->client.fd, .events = POLLRDHUP };
 
 	if (t->connect || t->up.left || t->up.first || !t->client.readable)
 		return false;
 	t->client.readable = false;
-	n = recv(t->client.fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
-	return n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR);
+	return poll(&state, 1, 0) > 0 && (state.revents & (POLLRDHUP | POLLHUP | POLLERR));
 }
 
 static void relay_failed(struct tunnel *t, int err)
