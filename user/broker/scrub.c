@@ -60,7 +60,7 @@ static int add_form(struct scrub_forms *forms, char *p, size_t n, bool nocase)
 			form_free(p, n);
 			return 0;
 		}
-	r = add_new(forms, p, n, loose);
+	r = add_new(forms, p, n, nocase);
 	if (r < 0)
 		form_free(p, n);
 	return r;
