@@ -64,7 +64,8 @@ class Resolver:
         return self.events(place, code)[-1]
 
     def left(self, since):
-        return self.server.names()[since:]
+        """What has been asked for since; a name that nobody answers is asked for again and again."""
+        return [name for name in self.server.names()[since:] if name != "silent.test"]
 
 
 def resolver_of(world):
@@ -433,7 +434,8 @@ def _(r):
             for _ in range(random.randrange(1, 6)):
                 data[random.randrange(len(data))] = random.randrange(256)
             s.sendto(bytes(data[:random.randrange(len(data) + 1)] if random.random() < 0.3 else data), r.address)
-    equal(r.ask(place, "good.test").addresses, [PUBLIC])
+    answer, = ask_tcp(r.address, place, question("good.test"))  # by UDP it may find no room behind all these
+    equal(answer.addresses, [PUBLIC])
     equal(set(r.left(before)) - {"good.test"}, set(), "by chance a name left")
 
 

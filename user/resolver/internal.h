@@ -36,13 +36,13 @@ struct fold {
 };
 
 /* Kinds of what is folded. */
-#define ASKER_FOLDS(X)                                                                 \
-	X(OK)                                                                          \
-	X(DOMAIN_DENIED)                                                               \
-	X(LABEL_DENIED)                                                                \
-	X(QUERY_DENIED)                                                                \
-	X(ADDRESS_DENIED) X(MALFORMED_REQUEST) X(NAMES_EXHAUSTED) X(NAME_NOT_RESOLVED) \
-		X(OVERLOADED) X(RATE_LIMITED)
+#define ASKER_FOLDS(X)    \
+	X(OK)             \
+	X(DOMAIN_DENIED)  \
+	X(LABEL_DENIED)   \
+	X(QUERY_DENIED)   \
+	X(ADDRESS_DENIED) \
+	X(MALFORMED_REQUEST) X(NAMES_EXHAUSTED) X(NAME_NOT_RESOLVED) X(OVERLOADED) X(RATE_LIMITED)
 
 enum fold_kind {
 #define X(id) FOLD_##id,
