@@ -209,7 +209,7 @@ $(O)/unit/%: tests/unit/%.c $(LIBS) $(GRANT_LIBS) $(ADMIN_LIBS) $(LEDGER_LIBS) $
 CHECKED := -std=gnu11 -D_GNU_SOURCE -DCORDON_VERSION='"$(VERSION)"' -Iinclude -Iuser -g -O1 -fno-sanitize-recover=undefined \
 	-Wno-gnu-variable-sized-type-not-at-end
 FUZZ_SRC := $(foreach p,util reach conf chain control event policy gwconf identity grant mcp,$(call src,$(p))) user/sink/config.c \
-	user/admin/protocol.c user/cordond/protocol.c user/cordon/oci.c \
+	user/admin/protocol.c user/cordond/protocol.c user/cordon/oci.c user/cordon/suggest.c user/cordon/suggest_judge.c user/cordon/suggest_text.c \
 	user/gateway/head.c user/gateway/input.c user/ledger/codes.c user/proxy/hello.c user/proxy/forward.c user/broker/filter.c user/broker/scrub.c \
 	user/resolver/message.c user/resolver/judge.c
 # Instrumented once, for all targets.

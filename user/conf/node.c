@@ -169,6 +169,7 @@ static int reader_take_scalar(struct reader *reader, const yaml_event_t *event)
 	node = node_new(wrong ? CONF_NODE_BAD : CONF_NODE_SCALAR, at);
 	if (!node)
 		return -ENOMEM;
+	node->end = mark_from_yaml(event->end_mark);
 	node->plain = event->data.scalar.style == YAML_PLAIN_SCALAR_STYLE;
 	node->text = strndup((const char *)event->data.scalar.value, event->data.scalar.length);
 	if (!node->text) {
@@ -239,11 +240,12 @@ static int reader_check_key(struct reader *reader, const struct conf_node *mappi
 	return r;
 }
 
-static int reader_close_node(struct reader *reader)
+static int reader_close_node(struct reader *reader, struct conf_mark end)
 {
 	struct conf_node *node = reader->open[--reader->depth];
 	int r = 0;
 
+	node->end = end;
 	/* When reading stopped inside, the last key may be without a value. */
 	if (node->kind == CONF_NODE_MAPPING && node->n % 2)
 		conf_node_free(node->child[--node->n]);
@@ -292,7 +294,7 @@ static int reader_take_event(struct reader *reader, const yaml_event_t *event)
 					event->data.mapping_start.tag);
 	case YAML_SEQUENCE_END_EVENT:
 	case YAML_MAPPING_END_EVENT:
-		return reader_close_node(reader);
+		return reader_close_node(reader, mark_from_yaml(event->end_mark));
 	default:
 		return READ_ON;
 	}
@@ -356,7 +358,7 @@ static int reader_close_all(struct reader *reader)
 	int r = 0;
 
 	while (reader->depth) {
-		int closed = reader_close_node(reader);
+		int closed = reader_close_node(reader, (struct conf_mark){ 1, 1 });
 
 		r = r < 0 ? r : closed;
 	}

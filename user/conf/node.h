@@ -22,8 +22,10 @@ enum conf_node_kind {
 struct conf_node {
 	enum conf_node_kind kind;
 	struct conf_mark mark;
-	bool plain; /* a scalar without quotes */
-	char *text; /* of a scalar: valid UTF-8, NUL-terminated, no NUL inside; owned */
+	struct conf_mark
+		end; /* just behind it; of a list or mapping that is not in brackets: no use */
+	bool plain;  /* a scalar without quotes */
+	char *text;  /* of a scalar: valid UTF-8, NUL-terminated, no NUL inside; owned */
 	struct conf_node **child; /* of a mapping: key, value, key, value...; owned */
 	size_t n;		  /* children: twice the entries of a mapping */
 	size_t room;

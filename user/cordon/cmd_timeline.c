@@ -12,6 +12,7 @@
 #include <time.h>
 
 #include "cordon/daemon_client.h"
+#include "cordon/lines.h"
 #include "event/event.h"
 
 enum {
@@ -56,7 +57,7 @@ struct timeline {
 	size_t n, room;
 	struct node nodes[NODES_MAX];
 	size_t n_nodes;
-	unsigned long long malformed;
+	struct lines lines;
 };
 
 /* FNV-1a over the line: the same record of two files has the same bytes. */
@@ -125,56 +126,16 @@ static int entry_add(struct timeline *t, const char *line, size_t size,
 	return 0;
 }
 
-static int line_take(struct timeline *t, const char *name, unsigned long long number,
-		     const char *line, size_t size)
+static int record_take(void *context, const struct event_record *record, const char *line,
+		       size_t size)
 {
-	struct event_record record;
+	struct timeline *t = context;
 	struct event_place place;
-	struct error error = { "" };
-	int err;
 
-	if (event_line_is_chain(line, size))
+	if (!event_record_matches(record, &t->filter))
 		return 0;
-	err = event_record_parse(line, size, &record, &error);
-	if (err == -EINVAL) {
-		if (t->malformed++ < 20)
-			cli_fail(0, "%s:%llu: %s", name, number, error.text);
-		return 0;
-	}
-	if (err)
-		return err;
-	if (event_record_matches(&record, &t->filter)) {
-		event_record_place(&record, &place);
-		err = entry_add(t, line, size, &place);
-	}
-	event_record_clear(&record);
-	return err;
-}
-
-/* Lines that are longer than an event can be are passed over to their end. */
-static int file_read(struct timeline *t, const char *name, FILE *file)
-{
-	static char line[EVENT_LINE_MAX + 2];
-	unsigned long long number = 0;
-	int err = 0;
-
-	while (!err && fgets(line, sizeof(line), file)) {
-		size_t size = strlen(line);
-
-		number++;
-		if (size && line[size - 1] == '\n') {
-			err = line_take(t, name, number, line, size - 1);
-			continue;
-		}
-		if (feof(file)) /* still being written, or cut off */
-			continue;
-		if (t->malformed++ < 20)
-			cli_fail(0, "%s:%llu: longer than an event can be, or holds NUL", name,
-				 number);
-		for (int c = 0; c != '\n' && c != EOF;)
-			c = getc(file);
-	}
-	return err ? err : ferror(file) ? -EIO : 0;
+	event_record_place(record, &place);
+	return entry_add(t, line, size, &place);
 }
 
 static int entry_compare(const void *a, const void *b)
@@ -230,7 +191,7 @@ static int sources_read(struct timeline *t, int argc, char **argv)
 
 		if (!file)
 			return cli_fail(-EXIT_FOUND, "%s: %s", argv[i], strerror(errno));
-		err = file_read(t, standard ? "standard input" : argv[i], file);
+		err = lines_read(&t->lines, standard ? "standard input" : argv[i], file);
 		if (!standard)
 			fclose(file);
 		if (err == -E2BIG)
@@ -290,7 +251,7 @@ static int daemon_read_once(struct timeline *t, const char *socket, const char *
 	       (n = control_read_line(&client.reader, EVENT_LINE_MAX, &line)) > 0) {
 		ended = daemon_client_is_end(line, (size_t)n);
 		if (!ended)
-			err = line_take(t, "cordond", ++number, line, (size_t)n - 1);
+			err = lines_take(&t->lines, "cordond", ++number, line, (size_t)n - 1);
 	}
 	if (!code && (err || (n < 0 && n != -ECONNRESET)))
 		code = cli_fail(EXIT_FOUND, "cordond: %s", strerror(err ? -err : (int)-n));
@@ -344,6 +305,7 @@ static int cmd_timeline(const void *options, int argc, char **argv)
 	int err;
 
 	memset(&t, 0, sizeof(t));
+	t.lines = (struct lines){ record_take, &t, 0 };
 	if (o->output ? !strcmp(o->output, "text") : isatty(STDOUT_FILENO))
 		format = EVENT_TEXT;
 	if (strchr(argv[0], ',') || event_words_split(argv[0], &t.filter.tasks))
@@ -361,7 +323,7 @@ static int cmd_timeline(const void *options, int argc, char **argv)
 		return cli_fail(EXIT_FOUND, "cannot write to stdout: %s", strerror(-err));
 	if (!t.n)
 		return cli_fail(EXIT_FOUND, "nothing is recorded of task %s", argv[0]);
-	return t.malformed ? EXIT_FOUND : EXIT_OK;
+	return t.lines.malformed ? EXIT_FOUND : EXIT_OK;
 }
 
 const struct cli_verb cli_verb_timeline = {

@@ -16,6 +16,7 @@ extern const struct cli_verb cli_verb_events;
 extern const struct cli_verb cli_verb_timeline;
 extern const struct cli_verb cli_verb_audit;
 extern const struct cli_verb cli_verb_check;
+extern const struct cli_verb cli_verb_suggest;
 extern const struct cli_verb cli_verb_verify;
 extern const struct cli_verb cli_verb_doctor;
 extern const struct cli_verb cli_verb_oci_hook;
@@ -27,9 +28,11 @@ extern const struct cli_verb cli_verb_grants;
 extern const struct cli_verb cli_verb_ledger;
 
 const struct cli_verb *const cli_verbs[] = {
-	&cli_verb_run,	     &cli_verb_attach,	    &cli_verb_detach, &cli_verb_reload,
-	&cli_verb_list,	     &cli_verb_top,	    &cli_verb_events, &cli_verb_timeline,
-	&cli_verb_audit,     &cli_verb_check,	    &cli_verb_verify, &cli_verb_doctor,
-	&cli_verb_oci_hook,  &cli_verb_oci_runtime, &cli_verb_load,   &cli_verb_unload,
-	&cli_verb_approvals, &cli_verb_grants,	    &cli_verb_ledger, NULL,
+	&cli_verb_run,	  &cli_verb_attach,   &cli_verb_detach,
+	&cli_verb_reload, &cli_verb_list,     &cli_verb_top,
+	&cli_verb_events, &cli_verb_timeline, &cli_verb_audit,
+	&cli_verb_check,  &cli_verb_suggest,  &cli_verb_verify,
+	&cli_verb_doctor, &cli_verb_oci_hook, &cli_verb_oci_runtime,
+	&cli_verb_load,	  &cli_verb_unload,   &cli_verb_approvals,
+	&cli_verb_grants, &cli_verb_ledger,   NULL,
 };

@@ -61,6 +61,14 @@ uint32_t policy_secrets_word(const char *word);
 /* The word that was probably meant; NULL when none is near. The text is valid until the next call. */
 const char *policy_secrets_nearest(const char *word);
 
+/*
+ * By path alone, whose home it may be: does the path lie in a place of the table, or (a directory) take one in? The group, or -1.
+ */
+int policy_secret_path_group(const char *path);
+
+/* Does a file of this name usually hold a secret, wherever it lies: .env, *.pem, id_rsa and the like? */
+bool policy_secret_name(const char *name);
+
 #define POLICY_HOMES_MAX 4096	       /* homes of one fence; more are refused */
 #define POLICY_HOMES_SIZE (256 * 1024) /* bytes of their paths, a NUL behind each */
 
