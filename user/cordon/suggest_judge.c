@@ -404,7 +404,7 @@ static void write_note(struct suggest *suggest, const struct event_record *recor
 		       bool both)
 {
 	const struct policy *policy = suggest->policy;
-	char path[SUGGEST_VALUE_MAX];
+	char path[SUGGEST_VALUE_MAX] = "";
 	struct suggest_denied *denied;
 	const char *why;
 	bool directory, warning;
@@ -456,7 +456,7 @@ static void judge_read(struct suggest *suggest, const struct event_record *recor
 		       const json_t *file)
 {
 	const char *text = text_of(file, "path"), *why = NULL;
-	char path[SUGGEST_VALUE_MAX];
+	char path[SUGGEST_VALUE_MAX] = "";
 	struct suggest_denied *denied;
 	struct stat st;
 	bool directory;

@@ -24,7 +24,7 @@ static bool home_place_meets(const char *path, const char *place)
 
 		if (is_within(slash + 1, place, n))
 			return true;
-		if (rest && rest < n && place[rest] == '/' && !strncmp(slash + 1, place, rest))
+		if (rest && rest < n && place[rest] == '/' && !memcmp(slash + 1, place, rest))
 			return true;
 	}
 	return false;
