@@ -4,6 +4,8 @@
  */
 #include "cordond/cordond.h"
 
+#include <signal.h>
+
 #include "conf/program.h"
 #include "cordond/protocol.h"
 #include "event/frame.h"
@@ -85,6 +87,8 @@ int main(int argc, char **argv)
 	struct cordond_options options;
 	int code;
 
+	signal(SIGCHLD,
+	       SIG_DFL); /* who started us may ignore it, and then no child's status would be told */
 	if (argc == 2 && !strcmp(argv[1], CORDOND_FRONT_WORD))
 		return front_main();
 	code = cordond_options_parse(argc, argv, &options);
