@@ -52,6 +52,15 @@ static json_t *record_make(char **rest)
 	return root;
 }
 
+/* Is name, with its slash, a whole component of the path? */
+static bool has_component(const char *path, const char *name)
+{
+	for (const char *at = path; (at = strstr(at, name)); at++)
+		if (at[strlen(name)] == '/' || at[strlen(name)] == '\0')
+			return true;
+	return false;
+}
+
 /* One item more is all that came of it, and it is none of those that are never proposed. */
 static void judge(const struct policy *before, const struct suggest *suggest, const char *text,
 		  size_t length)
@@ -74,8 +83,8 @@ static void judge(const struct policy *before, const struct suggest *suggest, co
 		MUST(after->allow[i].prefix_bits == (after->allow[i].addr.v6 ? 128 : 32) &&
 		     after->allow[i].ports.lo == after->allow[i].ports.hi);
 	for (size_t i = before->write.n; i < after->write.n; i++)
-		MUST(!strstr(after->write.v[i], "/.ssh") &&
-		     strncmp(after->write.v[i], "/etc", 4) != 0 &&
+		MUST(!has_component(after->write.v[i], "/.ssh") &&
+		     strncmp(after->write.v[i], "/etc/", 5) != 0 &&
 		     strchr(after->write.v[i] + 1, '/'));
 	policy_free(after);
 	conf_faults_clear(&faults);
