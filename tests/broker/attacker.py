@@ -11,8 +11,8 @@ import threading
 import time
 import urllib.parse
 
-from helpers import SECRETS, Answer, expect, fence, gateway_with, headers_of, upstream_yaml, write_secret
-from servers import Server, Tokens, Upstream
+from helpers import SECRETS, Answer, Fence, events_of, expect, fence, gateway_with, headers_of, signing_key, upstream_yaml, write_secret
+from servers import Pieces, Server, Tokens, Upstream
 
 ATTEMPTS = []
 
@@ -459,6 +459,133 @@ def _(world):
 
 def caller_answer(caller, path):
     return caller.get("/up/a" + path)
+
+
+# --- more than it may, and longer -----------------------------------------------------------------------------------
+
+
+@attempt("U-15", "limits.upload by way of /up: bodies, also in pieces, paths and queries are bytes up like others")
+def _(world):
+    up = Upstream()
+    with gateway_with(world, upstream_yaml("a", up.url)) as gateway:
+        with world.lock:
+            for place, upload in (("127.0.8.1", 100000), ("127.0.8.2", 0)):
+                world.fences[place] = f"{place} {800 + int(place[-1])} t-1 alice task-{place[-1]} up:all - - {upload}"
+            world._write_ids()  # pylint: disable=protected-access
+        for place in ("127.0.8.1", "127.0.8.2"):
+            gateway.wait_known(place)
+        limited, free = Fence(gateway, "127.0.8.1"), Fence(gateway, "127.0.8.2")
+        expect(limited.ask("POST", "/up/a/echo", b"x" * 60000), 200)
+        count = up.count()
+        expect(limited.ask("POST", "/up/a/echo", b"x" * 60000), 403, "upload_exhausted")
+        expect(limited.get("/up/a/echo"), 403, "upload_exhausted")
+        assert up.count() == count
+        for _ in range(3):
+            expect(free.ask("POST", "/up/a/echo", b"x" * 60000), 200)
+        # Paths and queries are bytes, too.
+        thin = {place: Fence(gateway, place) for place in ("127.0.8.3", "127.0.8.4")}
+        with world.lock:
+            for place, upload in (("127.0.8.3", 20000), ("127.0.8.4", 0)):
+                world.fences[place] = f"{place} {800 + int(place[-1])} t-1 alice task-{place[-1]} up:all - - {upload}"
+            world._write_ids()  # pylint: disable=protected-access
+        for place in thin:
+            gateway.wait_known(place)
+        answers = {place: [caller.get("/up/a/echo/" + "p" * 1000 + "?q=" + "q" * 1500).status for _ in range(10)] for place, caller in thin.items()}
+        assert answers["127.0.8.4"] == [200] * 10 and answers["127.0.8.3"][:7] == [200] * 7 and answers["127.0.8.3"][8:] == [403] * 2, answers
+        assert events_of(gateway, "a")[-1]["rule"] != "gateway.upload" and "gateway.upload" in {e["rule"] for e in events_of(gateway, "a")}
+    up.close()
+    # A body that is passed on in pieces is cut where it is beyond.
+    pieces = Pieces()
+    with gateway_with(world, upstream_yaml("p", pieces.url)) as gateway:
+        for place in ("127.0.8.5", "127.0.8.6"):
+            with world.lock:
+                world.fences[place] = f"{place} {800 + int(place[-1])} t-1 alice task-{place[-1]} up:all - - {400000 if place[-1] == '5' else 0}"
+                world._write_ids()  # pylint: disable=protected-access
+            gateway.wait_known(place)
+            with gateway.connect(place) as c:
+                c.send(b"POST /up/p/x HTTP/1.1\r\nHost: g\r\nContent-Length: 900000\r\n\r\n")
+                try:
+                    for _ in range(9):
+                        c.send(b"x" * 100000)
+                except OSError:
+                    pass
+                reply = c.read()
+            if place[-1] == "6":
+                assert reply.status == 200 and pieces.bodies[-1][0] == 900000, reply
+            else:
+                assert reply.word in ("upload_exhausted", None) and 0 < pieces.got <= 400000 and not pieces.bodies, (reply, pieces.got)
+                expect(Fence(gateway, place).get("/up/p/x"), 403, "upload_exhausted")
+    pieces.close()
+
+
+@attempt("U-16", "a stream that goes on when the configuration has taken its scope, or its upstream, away; one that it leaves stays")
+def _(world):
+    up = Upstream()
+    scope = lambda name, paths=("/**",): upstream_yaml(name, up.url, scopes=[("up:all", ["GET"], list(paths))])
+    with gateway_with(world, scope("a"), scope("b"), scope("c")) as gateway:
+        caller = fence(world, gateway)
+        streams = {}
+        for name in ("a", "b", "c"):
+            streams[name] = gateway.connect(caller.where)
+            streams[name].send(f"GET /up/{name}/endless HTTP/1.1\r\nHost: g\r\n\r\n".encode())
+            assert streams[name].sock.recv(100).startswith(b"HTTP/1.1 200")
+        gateway.configure(config="upstreams:\n" + scope("b", ("/other/**",)) + scope("c"))
+        gateway.reload()
+        for name in ("a", "b"):
+            assert ends(streams[name].sock, 10), f"the stream of {name} goes on"
+        assert not ends(streams["c"].sock, 1.5), "one that is still allowed was cut"
+        for c in streams.values():
+            c.close()
+    up.go.set()
+    up.close()
+
+
+def ends(sock, seconds):
+    sock.settimeout(0.5)
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        try:
+            if not sock.recv(65536):
+                return True
+        except socket.timeout:
+            pass
+        except OSError:
+            return True
+    return False
+
+
+@attempt("U-22", "what was revoked goes on: streams of a fence, a task, a user, a grant; those of others stay")
+def _(world):
+    up = Upstream()
+    scopes = [("danger", ["GET"], ["/**"], "grant")]
+    with gateway_with(world, upstream_yaml("a", up.url), upstream_yaml("g", up.url, scopes=scopes), config=signing_key(world)) as gateway:
+        ways = {way: fence(world, gateway, "up:all", "danger", subject=f"user-of-{way}") for way in ("fence", "task", "subject", "id", "none")}
+        line = {way: world.fences[caller.where].split() for way, caller in ways.items()}
+        streams, grants = {}, {}
+        for way, caller in ways.items():
+            got = grants[way] = gateway.admin("grants", "issue", "--task", line[way][4], "--scope", "danger", "-m", "5")
+            for name in ("a", "g"):
+                stream = streams[way, name] = gateway.connect(caller.where)
+                stream.send(f"GET /up/{name}/endless HTTP/1.1\r\nHost: g\r\nCordon-Grant: {got['token']}\r\n\r\n".encode())
+                assert stream.sock.recv(100).startswith(b"HTTP/1.1 200")
+        for way, words in (("fence", ["--fence", f"{int(line['fence'][1]):x}"]), ("task", ["--task", line["task"][4]]),
+                           ("subject", ["--subject", line["subject"][3]]), ("id", [grants["id"]["grant"]])):
+            assert gateway.admin("grants", "revoke", *words)["revoked"] == 1
+            for name in ("a", "g"):
+                stands = (way, name) == ("id", "a")  # this one stands on no grant
+                assert ends(streams[way, name].sock, 1 if stands else 5) != stands, (way, name)
+        # Where there is no grant at all it is the same; others' streams have stood all the while.
+        again = gateway.connect(ways["fence"].where)
+        again.send(b"GET /up/a/endless HTTP/1.1\r\nHost: g\r\n\r\n")
+        assert again.sock.recv(100).startswith(b"HTTP/1.1 200")
+        assert gateway.admin("grants", "revoke", "--fence", f"{int(line['fence'][1]):x}")["revoked"] == 0
+        assert ends(again.sock, 5)
+        for key in (("none", "a"), ("none", "g"), ("id", "a")):
+            assert not ends(streams[key].sock, 1), key
+        for c in streams.values():
+            c.close()
+    up.go.set()
+    up.close()
 
 
 # --- what an upstream is asked to do ------------------------------------------------------------------------------

@@ -7,8 +7,6 @@ import json
 import os
 import subprocess
 
-from harness import BUILD
-
 SECRET = "s3cr3t/T0ken+with\"odd chars=="
 SECRETS = [SECRET]  # all that the rows used
 
@@ -108,9 +106,5 @@ def signing_key(world):
 
 def grant(gateway, caller, scope, tool=None):
     """The token of a grant for the fence."""
-    world = gateway.world
-    command = [f"{BUILD}/cordon", "grants", "issue", "--task", world.fences[caller.where].split()[4], "--scope", scope, "-m", "5", "--admin",
-               f"{world.directory}/admin-{gateway.number}.sock"] + (["--tool", tool] if tool else [])
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
-    assert done.returncode == 0, done.stdout
-    return json.loads(done.stdout)["token"]
+    task = gateway.world.fences[caller.where].split()[4]
+    return gateway.admin("grants", "issue", "--task", task, "--scope", scope, "-m", "5", *(["--tool", tool] if tool else []))["token"]

@@ -415,6 +415,34 @@ def _(world):
     world.web.step.set()
 
 
+@case("E-20", "what was revoked goes on: tunnels and requests of a fence, a task, a user; others' stay")
+def _(world):
+    twin = world.reach("good.test")
+    other = open_tunnel(world, twin)
+    for way in ("fence", "task", "subject"):
+        place = world.reach("good.test")
+        with world.lock:
+            world.fences[place] = world.fences[place].replace(" alice ", f" user-of-{way} ")
+            world._write_ids()  # pylint: disable=protected-access
+        words = dict(zip(("fence", "subject", "task"), world.fences[place].split(" ")[1:2] + world.fences[place].split(" ")[3:5]))
+        time.sleep(0.2)
+        tunnel, stream = open_tunnel(world, place), world.gw.connect(place)
+        stream.send(b"GET http://good.test/sse HTTP/1.1\r\nHost: good.test\r\n\r\n")
+        assert stream.sock.recv(100)
+        # The control: what names another cuts nothing.
+        equal(world.gw.admin("grants", "revoke", f"--{way}", "7777")["revoked"], 0)
+        assert not is_cut(tunnel, 0.5), f"{way}: another's revocation cut it"
+        equal(world.gw.admin("grants", "revoke", f"--{way}", f"{int(words[way]):x}" if way == "fence" else words[way])["revoked"], 0)
+        assert is_cut(tunnel), f"a tunnel outlived the revocation by {way}"
+        assert stream.at_end(5) or not stream.sock.recv(65536), f"a request outlived the revocation by {way}"
+        event = world.wait_event(place, "reached", 2)
+        assert "revoked" in event["gateway"]["reason"], event
+        stream.close()
+    assert not is_cut(other, 0.5), "another's was cut"
+    other.close()
+    world.web.step.set()
+
+
 # --- exhaustion ---------------------------------------------------------------------------------------------------
 
 

@@ -411,6 +411,13 @@ class Gateway:
         with self.connect(where) as c:
             return c.get(path, headers)
 
+    def admin(self, *words):
+        """What the admin socket answers: the last line of it."""
+        done = subprocess.run([f"{BUILD}/cordon", *words, "--admin", f"{self.world.directory}/admin-{self.number}.sock"], stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, text=True, check=False)
+        assert done.returncode == 0, (words, done.stdout)
+        return json.loads(done.stdout.splitlines()[-1])
+
     def event_list(self):
         with open(self.events) as f:
             return [json.loads(line) for line in f]

@@ -25,6 +25,9 @@ typedef enum ledger_code admin_execute_fn(void *context, const struct ledger_ans
 /* Is that tool declared destructive? One that is not known any more is. */
 typedef bool admin_destructive_fn(void *context, const char *tool);
 
+/* What these name was revoked, durably: as of struct ledger_job. Any thread of the admin's; must not block. */
+typedef void admin_revoked_fn(void *context, enum ledger_revoke_by by, const char *value);
+
 struct admin_options {
 	const char *path; /* of the socket; NULL: ADMIN_SOCKET */
 	/* All borrowed, and to outlive the admin. */
@@ -34,7 +37,8 @@ struct admin_options {
 	struct report *report;
 	admin_execute_fn *execute;
 	admin_destructive_fn *destructive;
-	void *execute_context; /* of both */
+	admin_revoked_fn *revoked; /* may be NULL */
+	void *execute_context;	   /* of all three */
 };
 
 /* Listens and serves. 0 or -errno with the cause and the remedy; -EADDRINUSE: another gateway serves there. */

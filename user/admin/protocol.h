@@ -79,7 +79,7 @@ enum admin_member {
 	  ADMIN_BIT(fence) | ADMIN_BIT(task))                                                     \
 	R(GRANTS_RENEW, "grants.renew", ADMIN_ADMIN, ADMIN_BIT(id) | ADMIN_BIT(minutes), 0, 0)    \
 	R(GRANTS_REVOKE, "grants.revoke", ADMIN_ADMIN, 0, ADMIN_BIT(reason),                      \
-	  ADMIN_BIT(id) | ADMIN_BIT(task) | ADMIN_BIT(subject))                                   \
+	  ADMIN_BIT(id) | ADMIN_BIT(task) | ADMIN_BIT(subject) | ADMIN_BIT(fence))                \
 	R(GRANTS_LIST, "grants.list", ADMIN_ADMIN, 0,                                             \
 	  ADMIN_BIT(task) | ADMIN_BIT(tenant) | ADMIN_BIT(limit), 0)                              \
 	R(LEDGER_LIST, "ledger.list", ADMIN_ADMIN, 0,                                             \

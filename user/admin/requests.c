@@ -524,32 +524,60 @@ static void grants_renew(struct session *s, const struct admin_request *r)
 	free(fence);
 }
 
+/* Whose grants, and what the event calls it. value is to hold a fence's id in decimal. */
+static bool revoke_read(struct session *s, const struct admin_request *r, struct ledger_job *job,
+			char value[24], const char **ret_word)
+{
+	static const struct {
+		enum admin_member member;
+		enum ledger_revoke_by by;
+		const char *word;
+	} ways[] = {
+		{ ADMIN_id, LEDGER_REVOKE_ID, "id" },
+		{ ADMIN_task, LEDGER_REVOKE_TASK, "task" },
+		{ ADMIN_subject, LEDGER_REVOKE_SUBJECT, "subject" },
+		{ ADMIN_fence, LEDGER_REVOKE_FENCE, "fence" },
+	};
+	uint64_t fence;
+
+	for (size_t i = 0; i < ARRAY_SIZE(ways); i++)
+		if (admin_text(r, ways[i].member)) {
+			job->revoke_by = ways[i].by;
+			job->value = r->text[ways[i].member];
+			*ret_word = ways[i].word;
+		}
+	if (job->revoke_by != LEDGER_REVOKE_FENCE)
+		return true;
+	if (event_parse_fence_id(job->value, &fence)) {
+		session_error(s, "invalid_request", "fence: 1 to 16 hexadecimal digits");
+		return false;
+	}
+	snprintf(value, 24, "%" PRIu64, fence);
+	job->value = value;
+	return true;
+}
+
 static void grants_revoke(struct session *s, const struct admin_request *r)
 {
-	const char *id = admin_text(r, ADMIN_id), *task = admin_text(r, ADMIN_task);
 	struct ledger_job job = {
 		.verb = LEDGER_REVOKE,
-		.revoke_by = id	    ? LEDGER_REVOKE_ID
-			     : task ? LEDGER_REVOKE_TASK
-				    : LEDGER_REVOKE_SUBJECT,
-		.value = id	? id
-			 : task ? task
-				: r->text[ADMIN_subject],
+		.revoke_by = LEDGER_REVOKE_SUBJECT,
+		.value = r->text[ADMIN_subject],
 		.by = s->role.name,
 		.reason = r->text[ADMIN_reason],
 	};
-	char action[192];
+	const char *word = "subject";
+	char action[192], value[24];
 
-	if (!may_decide(s))
+	if (!may_decide(s) || !revoke_read(s, r, &job, value, &word))
 		return;
 	ledger_run(s->admin->ledger, &job);
-	snprintf(action, sizeof(action), "revoke by %s %s",
-		 id	? "id"
-		 : task ? "task"
-			: "subject",
-		 job.value);
-	grant_report(s, action, job.answer.code, NULL, &job.answer, id, NULL, NULL, NULL, 0,
-		     job.reason);
+	snprintf(action, sizeof(action), "revoke by %s %.160s", word,
+		 job.value == value ? r->text[ADMIN_fence] : job.value);
+	grant_report(s, action, job.answer.code, NULL, &job.answer, admin_text(r, ADMIN_id), NULL,
+		     NULL, NULL, 0, job.reason);
+	if (job.answer.code == LEDGER_OK && s->admin->revoked)
+		s->admin->revoked(s->admin->execute_context, job.revoke_by, job.value);
 	if (job.answer.code == LEDGER_OK)
 		session_ok(s, json_pack("{s:I}", "revoked", (json_int_t)job.answer.count));
 	else

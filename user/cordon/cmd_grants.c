@@ -14,7 +14,7 @@ struct grants_options {
 
 static const struct cli_option grants_option_rows[] = {
 	ADMIN_CLIENT_OPTION(AT(admin)),
-	{ 0, "fence", CLI_STRING, AT(fence), "ID", "issue: for this fence", 0, 0, NULL },
+	{ 0, "fence", CLI_STRING, AT(fence), "ID", "issue, revoke: for this fence", 0, 0, NULL },
 	{ 0, "task", CLI_STRING, AT(task), "ID", "issue, revoke, list: of this task", 0, 0, NULL },
 	{ 0, "subject", CLI_STRING, AT(subject), "USER", "revoke: all of this user", 0, 0, NULL },
 	{ 0, "tenant", CLI_STRING, AT(tenant), "TENANT", "list: of this tenant", 0, 0, NULL },
@@ -85,8 +85,11 @@ const struct cli_verb cli_verb_grants = {
 		"own fence only, and ends with it. issue and renew print the token, which the "
 		"fence "
 		"sends as `Authorization: Bearer TOKEN`.\n\n"
-		"revoke takes the id of a grant, or --task or --subject for all of those; it holds "
-		"at once.\n\n"
+		"revoke takes the id of a grant, or --fence, --task or --subject for all of those; "
+		"it "
+		"holds at once, and cuts what goes out through the gateway: connections of its "
+		"proxy and "
+		"requests to upstreams of those fences, requests that stand on that grant.\n\n"
 		"May be used by root, the gateway's user and the group cordon-admins. Prints JSON, "
 		"an "
 		"object a line.",

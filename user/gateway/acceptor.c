@@ -44,12 +44,13 @@ struct acceptor {
 
 static void on_fence_ended(void *context, uint64_t fence)
 {
+	const struct cut cut = { .ended = true, .by = LEDGER_REVOKE_FENCE, .fence = fence };
 	struct acceptor *acceptor = context;
 
 	callers_fence_ended(acceptor->server->callers, fence);
 	tokens_fence_ended(acceptor->server->gateway->tokens, fence);
 	for (size_t i = 0; i < acceptor->server->n_workers; i++)
-		worker_fence_ended(&acceptor->server->workers[i], fence);
+		worker_cut(&acceptor->server->workers[i], &cut);
 }
 
 static void on_identity(evutil_socket_t fd, short what, void *context)

@@ -101,6 +101,19 @@ int share_use(struct share *share, const char *upstream, long long uses, long lo
 	return r;
 }
 
+bool caller_upload(const struct caller *caller, uint64_t n)
+{
+	uint64_t before = atomic_fetch_add(&caller->share->up_bytes, n);
+
+	return !caller->id.upload_bytes || before + n <= caller->id.upload_bytes;
+}
+
+bool caller_may_upload(const struct caller *caller)
+{
+	return !caller->id.upload_bytes ||
+	       atomic_load(&caller->share->up_bytes) < caller->id.upload_bytes;
+}
+
 static struct share *share_new(void)
 {
 	struct share *share = calloc(1, sizeof(*share));

@@ -18,7 +18,7 @@ struct share {
 	atomic_uint connections;
 	_Atomic int64_t full_ns;   /* CLOCK_MONOTONIC: when all of the burst is there again */
 	atomic_uint tunnels;	   /* connections through the proxy */
-	_Atomic uint64_t up_bytes; /* that went through them to others, ever */
+	_Atomic uint64_t up_bytes; /* that went out through the gateway, ever */
 	atomic_uint refused;	   /* requests beyond the rate that nobody was told of yet */
 };
 
@@ -33,6 +33,14 @@ bool share_admit(struct share *share, long long per_s, long long burst);
  * (0: for ever). 0; -EDQUOT: used up, -ETIME: too late, -ENOMEM.
  */
 int share_use(struct share *share, const char *upstream, long long uses, long long lifetime_ms);
+
+/*
+ * Counts n bytes that are to go out for the caller, by the proxy or to an upstream, against limits.upload of its policy. false: they
+ * are beyond it, and must not go.
+ */
+bool caller_upload(const struct caller *caller, uint64_t n);
+/* Is anything left of it? */
+bool caller_may_upload(const struct caller *caller);
 
 struct callers;
 

@@ -76,6 +76,15 @@ void conn_close(struct conn *conn)
 	conn_drop(worker->server, conn);
 }
 
+void conn_revoke(struct conn *conn)
+{
+	if (conn->tunnel)
+		tunnel_revoke(conn->tunnel);
+	else if (!conn->work || !conn->work->streams)
+		return;
+	conn_close(conn);
+}
+
 /* --- time ------------------------------------------------------------------------------------- */
 
 static void timer_set(struct conn *conn, uint64_t ms)

@@ -37,6 +37,14 @@ struct conn {
 	size_t out_n, out_at;
 };
 
+/* Connections that are to be cut: all of a fence that has ended, or what goes out through those that a revocation names. */
+struct cut {
+	bool ended;
+	enum ledger_revoke_by by;
+	uint64_t fence;			 /* LEDGER_REVOKE_FENCE */
+	char value[LEDGER_NAME_MAX + 1]; /* all others */
+};
+
 struct worker {
 	pthread_t thread;
 	struct server *server;
@@ -58,8 +66,8 @@ struct worker {
 	pthread_mutex_t mutex; /* of what follows */
 	struct conn *new_conns;
 	struct work *done_first, **done_last;
-	uint64_t *ended; /* fences */
-	size_t n_ended, ended_room;
+	struct cut *cuts;
+	size_t n_cuts, cuts_room;
 	bool woken, drain, cut;
 };
 
@@ -81,6 +89,8 @@ struct conn *conn_new(struct server *server, int fd, struct caller *caller);
 /* In the worker's thread: begins to serve it. */
 void conn_start(struct worker *worker, struct conn *conn);
 void conn_close(struct conn *conn);
+/* Cuts what goes to somebody else by it, tunnels and streams; of other requests the ledger judges what was revoked. */
+void conn_revoke(struct conn *conn);
 /* The proxy takes the descriptor over (CONN_TUNNEL), and gives it back when all is said: what still comes is thrown away. */
 void conn_detach(struct conn *conn);
 void conn_linger(struct conn *conn);
@@ -93,7 +103,8 @@ struct setup *worker_setup(struct worker *worker);
 /* Starts and ends the threads. */
 int worker_open(struct server *server, struct worker *worker);
 void worker_give_conn(struct worker *worker, struct conn *conn);
-void worker_fence_ended(struct worker *worker, uint64_t fence);
+/* Any thread. */
+void worker_cut(struct worker *worker, const struct cut *cut);
 void worker_drain(struct worker *worker, bool cut);
 void worker_close(struct worker *worker); /* after its thread ended */
 

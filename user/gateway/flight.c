@@ -14,6 +14,7 @@
 #include <time.h>
 
 #include "admin/report.h"
+#include "gateway/callers.h"
 #include "gateway/upstream.h"
 
 time_t flight_now_s(void)
@@ -55,6 +56,48 @@ void flight_record(const struct flight *flight)
 	};
 
 	report_write(flight->gateway->report, &row);
+}
+
+/* --- what it may still: in the pool's thread -------------------------------------------------- */
+
+static const char taken[] = "the configuration does not open this any more";
+
+static bool has_scope(const void *who, const char *scope)
+{
+	return caller_has_scope(who, scope);
+}
+
+/* By another configuration than that which it began with. A scope that works once now opens nothing that came without a key. */
+static bool is_opened(const struct flight *flight, const struct gwconf *conf)
+{
+	const struct gwconf_access *access = NULL, *lacking;
+
+	for (size_t i = 0; i < conf->n_upstreams; i++) {
+		const struct gwconf_upstream *upstream = &conf->upstreams[i];
+
+		if (upstream->n_access && !strcmp(upstream->name, flight->upstream->name) &&
+		    !strcmp(upstream->url, flight->upstream->url))
+			access = filter_access(upstream, flight->method, strlen(flight->method),
+					       flight->target, strcspn(flight->target, "?"),
+					       has_scope, &flight->caller->id, &lacking);
+	}
+	return access && (access->once == GWCONF_ONCE_NOT || flight->once);
+}
+
+/* Cheap while the configuration is the same, and asked before each piece. */
+static bool may_go_on(struct flight *flight)
+{
+	unsigned int generation = atomic_load(&flight->gateway->generation);
+	struct setup *setup;
+
+	if (flight->stop != LEDGER_OK || generation == flight->generation)
+		return flight->stop == LEDGER_OK;
+	flight->generation = generation;
+	setup = gateway_setup(flight->gateway);
+	if (setup != flight->setup && !is_opened(flight, setup->conf))
+		flight->stop = LEDGER_SCOPE_DENIED;
+	setup_unref(setup);
+	return flight->stop == LEDGER_OK;
 }
 
 /* --- the client's side: in the pool's thread -------------------------------------------------- */
@@ -154,6 +197,8 @@ static int on_body(struct send_sink *sink, const char *p, size_t n)
 				{ (void *)(uintptr_t)p, n },
 				{ (void *)(uintptr_t) "\r\n", 2 } };
 
+	if (!may_go_on(flight))
+		return -EACCES;
 	return flight->chunked ? write_all(flight, iov, 3) : write_all(flight, &iov[1], 1);
 }
 
@@ -162,7 +207,16 @@ static bool on_gone(struct send_sink *sink)
 	struct flight *flight = flight_of(sink);
 	struct pollfd state = { .fd = flight->fd, .events = POLLRDHUP };
 
-	return poll(&state, 1, 0) > 0 && (state.revents & (POLLRDHUP | POLLHUP | POLLERR));
+	return !may_go_on(flight) ||
+	       (poll(&state, 1, 0) > 0 && (state.revents & (POLLRDHUP | POLLHUP | POLLERR)));
+}
+
+/* Was the connection ended here? A client that has only said its last is still there. */
+static bool is_cut(const struct flight *flight)
+{
+	struct pollfd state = { .fd = flight->fd };
+
+	return poll(&state, 1, 0) > 0 && (state.revents & (POLLHUP | POLLERR));
 }
 
 /* --- a body that comes in pieces --------------------------------------------------------------- */
@@ -201,9 +255,13 @@ static bool source_fill(struct flight *flight, char *p, size_t n)
 		flight->body_at += (size_t)got;
 	} else {
 		got = receive(flight, p, n < flight->body_left ? n : (size_t)flight->body_left);
-		if (got <= 0)
+		if (got <= 0 || !may_go_on(flight))
 			return false;
 		flight->body_left -= (uint64_t)got;
+		if (!caller_upload(flight->caller, (uint64_t)got)) {
+			flight->stop = LEDGER_UPLOAD_EXHAUSTED;
+			return false;
+		}
 	}
 	return canary_watch_feed(&flight->watch, more, (size_t)got,
 				 flight->body_at == flight->body_n && !flight->body_left,
@@ -245,6 +303,11 @@ static void judge_end(struct flight *flight)
 		flight_record(flight);
 		return;
 	}
+	if (flight->stop == LEDGER_UPLOAD_EXHAUSTED) {
+		fail(flight, flight->stop, "in the body");
+		flight_record(flight);
+		return;
+	}
 	switch (flight->result.end) {
 	case SEND_AMBIGUOUS:
 		fail(flight, LEDGER_OUTCOME_AMBIGUOUS,
@@ -259,7 +322,10 @@ static void judge_end(struct flight *flight)
 		     "the upstream's answer is encoded, and was not passed on");
 		break;
 	default:
-		fail(flight, LEDGER_EXECUTION_FAILED, "the upstream did not answer");
+		if (flight->stop != LEDGER_OK)
+			fail(flight, flight->stop, taken);
+		else
+			fail(flight, LEDGER_EXECUTION_FAILED, "the upstream did not answer");
 	}
 	settle(flight, flight->result.status		      ? outcome_of(flight->result.status)
 		       : flight->result.end == SEND_AMBIGUOUS ? LEDGER_STATE_AMBIGUOUS
@@ -291,6 +357,11 @@ static void send_it(struct flight *flight)
 		judge_end(flight);
 		return;
 	}
+	if (flight->stop != LEDGER_OK) {
+		fail(flight, flight->stop,
+		     flight->stop == LEDGER_UPLOAD_EXHAUSTED ? "in the body" : taken);
+		flight_record(flight);
+	}
 	flight->whole = flight->result.end == SEND_WHOLE;
 	if (flight->whole && flight->chunked) {
 		struct iovec end = { (void *)(uintptr_t) "0\r\n\r\n", 5 };
@@ -317,6 +388,24 @@ static int take_use(struct flight *flight)
 	return r;
 }
 
+/* Bytes of it that are the fence's, but for what is still to be read. */
+static uint64_t size_of(const struct flight *flight)
+{
+	uint64_t n = strlen(flight->method) + strlen(flight->target) + flight->body_n;
+
+	for (size_t i = 0; i < flight->n_headers; i++)
+		n += strlen(flight->headers[i]);
+	return n;
+}
+
+static int take_upload(struct flight *flight)
+{
+	if (caller_upload(flight->caller, size_of(flight)))
+		return 0;
+	fail(flight, LEDGER_UPLOAD_EXHAUSTED, "it would be beyond limits.upload of the fence");
+	return -EDQUOT;
+}
+
 /* Everything that is needed to send it. */
 static int prepare(struct flight *flight)
 {
@@ -329,12 +418,22 @@ static int prepare(struct flight *flight)
 		fail(flight, LEDGER_OVERLOADED, "it waited too long; nothing was sent");
 		return -ETIME;
 	}
+	if (!may_go_on(flight)) {
+		fail(flight, LEDGER_SCOPE_DENIED, taken);
+		return -EACCES;
+	}
+	if (is_cut(flight)) {
+		fail(flight, LEDGER_OVERLOADED, "the client has gone; nothing was sent");
+		return -ECONNRESET;
+	}
 	if (!flight->upstream->has_credential)
-		return 0;
+		return take_upload(flight);
 	r = secret_get(flight->secrets, flight->upstream, id->subject, id->tenant, &flight->secret,
 		       &error);
-	if (r == 0)
-		return take_use(flight);
+	if (r == 0) {
+		r = take_upload(flight);
+		return r < 0 ? r : take_use(flight);
+	}
 	fail(flight, LEDGER_UNAVAILABLE, error.text[0] ? error.text : "out of memory");
 	flight->public =
 		"the gateway cannot have the credential of this upstream; nothing was sent";

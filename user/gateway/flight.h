@@ -27,6 +27,7 @@ struct flight {
 	uint64_t body_left; /* still to be read from the connection */
 	bool goes_on;	    /* the client waits to be told to go on */
 	struct gateway *gateway;
+	unsigned int generation; /* that it was judged by last; 0: by setup */
 	struct setup *setup;
 	const struct gwconf_upstream *upstream; /* the setup's; NULL: there is no such */
 	struct secret_store *secrets;
@@ -46,7 +47,8 @@ struct flight {
 	bool persists;	/* another request may follow on it */
 	bool old;	/* HTTP/1.0: the end of the connection ends the body */
 	bool chunked, whole;
-	long long wait_ms; /* for a client that does not read */
+	long long wait_ms;     /* for a client that does not read */
+	enum ledger_code stop; /* why it was cut here; LEDGER_OK: it was not */
 	enum ledger_code code;
 	char reason[200];     /* for the event */
 	const char *public;   /* for the caller; NULL: the same */

@@ -94,6 +94,7 @@ struct gateway {
 	struct pool *readers;	/* what reads the ledger */
 	struct pool *streams;	/* answers of upstreams to /up */
 	struct server *server;
+	atomic_bool serving;	   /* server is there, for other threads too */
 	struct resolver *resolver; /* of names, for fences; NULL: none is configured */
 	struct report *
 		report; /* the event of each decision, after the ledger's record, before the answer */

@@ -60,6 +60,15 @@ static bool on_destructive(void *context, const char *name)
 	return destructive;
 }
 
+/* Before the server serves nothing stands that could be cut. */
+static void on_revoked(void *context, enum ledger_revoke_by by, const char *value)
+{
+	struct gateway *gateway = context;
+
+	if (atomic_load(&gateway->serving))
+		server_revoke(gateway->server, by, value);
+}
+
 /* Said once each time: nothing is decided meanwhile. */
 static void on_record_change(void *context, const char *target, int err)
 {
@@ -137,6 +146,7 @@ static int open_office(struct gateway *gateway, const struct gwconf *conf, struc
 					 .identity = gateway->identity,
 					 .execute = on_execute,
 					 .destructive = on_destructive,
+					 .revoked = on_revoked,
 					 .execute_context = gateway };
 	struct grant_keys *keys = NULL;
 	char host[65] = "";
@@ -186,6 +196,7 @@ static int open_all(struct gateway *gateway, struct gwconf *conf, struct error *
 		r = open_office(gateway, conf, error);
 	if (r == 0)
 		r = server_open(gateway, route_handle, &gateway->server, error);
+	atomic_store(&gateway->serving, r == 0);
 	if (r == 0)
 		r = resolver_open(gateway, &gateway->resolver, error);
 	return r < 0 ? error_set(error, -r, "cannot start: %s", strerror(-r)) : 0;
@@ -203,8 +214,8 @@ static void close_all(struct gateway *gateway)
 		say("requests under way were cut after limits.drain");
 	if (gateway->server)
 		server_tell(gateway->server, true, on_told, gateway);
+	admin_close(gateway->admin); /* its threads speak with the server */
 	server_close(gateway->server);
-	admin_close(gateway->admin);
 	pool_close(gateway->streams);
 	pool_close(gateway->readers);
 	pool_close(gateway->upstreams);

@@ -77,6 +77,18 @@ int server_reload(struct server *server, const struct gwconf *next, struct error
 	return r < 0 ? r : acceptor_reload(server->acceptor, next, error);
 }
 
+void server_revoke(struct server *server, enum ledger_revoke_by by, const char *value)
+{
+	struct cut cut = { .by = by };
+
+	if (by == LEDGER_REVOKE_FENCE)
+		cut.fence = strtoull(value, NULL, 10);
+	else
+		snprintf(cut.value, sizeof(cut.value), "%s", value);
+	for (size_t i = 0; i < server->n_workers; i++)
+		worker_cut(&server->workers[i], &cut);
+}
+
 /* Waits for a worker's thread until a time; true when it ended. */
 static bool worker_join(struct worker *worker, const struct timespec *until)
 {

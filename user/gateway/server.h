@@ -28,6 +28,8 @@ struct work {
 	struct conn *conn;
 	void (*resume)(struct work *work);
 	struct work *next;
+	const char *grant; /* that it stands on; or NULL */
+	bool streams;	   /* bytes go to somebody else and back for as long as it lasts */
 };
 
 /* A whole request. Everything is borrowed, and gone when handle() returns. */
@@ -83,6 +85,12 @@ int server_open(struct gateway *gateway, server_handle_fn *handle, struct server
  * nothing has changed. Connections are left alone.
  */
 int server_reload(struct server *server, const struct gwconf *next, struct error *error);
+
+/*
+ * What was revoked is so in the ledger: cuts what goes out, by the proxy and at /up, for the fences that by and value (as of struct
+ * ledger_job) name, or by the grant. Other requests of theirs go on. Any thread; within milliseconds after it returns.
+ */
+void server_revoke(struct server *server, enum ledger_revoke_by by, const char *value);
 
 /*
  * No new connections; idle ones are closed, requests under way finish, at most drain_ms long. Ends the

@@ -24,6 +24,7 @@
 #include "admin/report.h"
 #include "admin/tokens.h"
 #include "broker/canary.h"
+#include "gateway/callers.h"
 #include "gateway/input.h"
 
 /* --- in the worker ---------------------------------------------------------------------------- */
@@ -279,6 +280,9 @@ static int judge(struct flight *flight, const struct request *request)
 	r = identify(flight, request);
 	if (r == 0)
 		r = authorize(flight, request, &name, &rest, &access);
+	if (r == 0 && !caller_may_upload(request->caller))
+		r = refuse(flight, LEDGER_UPLOAD_EXHAUSTED,
+			   "the fence has sent as much as limits.upload allows");
 	if (r == 0)
 		r = judge_length(flight, request);
 	if (r == 0)
@@ -417,6 +421,8 @@ void up_handle(const struct request *request)
 	flight->task.run = flight_run;
 	flight->task.owner = request->share;
 	if (judge(flight, request) == 0) {
+		flight->work.streams = true;
+		flight->work.grant = flight->grant[0] ? flight->grant : NULL;
 		conn_wait(request->conn, &flight->work);
 		if ((flight->once ? reserve(flight) : launch(flight)) == 0)
 			return;

@@ -69,23 +69,23 @@ void worker_post(struct work *work)
 	pthread_mutex_unlock(&worker->mutex);
 }
 
-void worker_fence_ended(struct worker *worker, uint64_t fence)
+void worker_cut(struct worker *worker, const struct cut *cut)
 {
 	pthread_mutex_lock(&worker->mutex);
-	if (worker->n_ended == worker->ended_room) {
-		size_t room = worker->ended_room ? worker->ended_room * 2 : 16;
-		uint64_t *grown = realloc(worker->ended, room * sizeof(*grown));
+	if (worker->n_cuts == worker->cuts_room) {
+		size_t room = worker->cuts_room ? worker->cuts_room * 2 : 16;
+		struct cut *grown = realloc(worker->cuts, room * sizeof(*grown));
 
-		/* Out of memory: all connections are cut, the fence's among them. */
+		/* Out of memory: all connections are cut, those that are meant among them. */
 		if (grown) {
-			worker->ended = grown;
-			worker->ended_room = room;
+			worker->cuts = grown;
+			worker->cuts_room = room;
 		} else {
 			worker->cut = true;
 		}
 	}
-	if (worker->n_ended < worker->ended_room)
-		worker->ended[worker->n_ended++] = fence;
+	if (worker->n_cuts < worker->cuts_room)
+		worker->cuts[worker->n_cuts++] = *cut;
 	worker_ring(worker);
 	pthread_mutex_unlock(&worker->mutex);
 }
@@ -101,12 +101,33 @@ void worker_drain(struct worker *worker, bool cut)
 
 /* --- the thread ------------------------------------------------------------------------------- */
 
-static void worker_cut_fence(struct worker *worker, uint64_t fence)
+static bool cut_names(const struct cut *cut, const struct conn *conn)
+{
+	const struct identity *id = &conn->caller->id;
+
+	switch (cut->by) {
+	case LEDGER_REVOKE_FENCE:
+		return id->fence_id == cut->fence;
+	case LEDGER_REVOKE_TASK:
+		return !strcmp(id->task, cut->value);
+	case LEDGER_REVOKE_SUBJECT:
+		return !strcmp(id->subject, cut->value);
+	case LEDGER_REVOKE_ID:
+		return conn->work && conn->work->grant && !strcmp(conn->work->grant, cut->value);
+	}
+	return false;
+}
+
+static void worker_cut_conns(struct worker *worker, const struct cut *cut)
 {
 	for (struct conn *conn = worker->conns, *next; conn; conn = next) {
 		next = conn->next;
-		if (conn->caller && conn->caller->id.fence_id == fence)
+		if (!conn->caller || !cut_names(cut, conn))
+			continue;
+		if (cut->ended)
 			conn_close(conn);
+		else
+			conn_revoke(conn);
 	}
 }
 
@@ -136,10 +157,10 @@ static void worker_take_conns(struct worker *worker, struct conn *conn)
 static void on_wake(evutil_socket_t fd, short what, void *context)
 {
 	struct worker *worker = context;
-	_cleanup_free_ uint64_t *ended = NULL;
+	_cleanup_free_ struct cut *cuts = NULL;
 	struct conn *conns;
 	struct work *works;
-	size_t n_ended;
+	size_t n_cuts;
 	uint64_t rings;
 	bool drain, cut;
 
@@ -151,9 +172,9 @@ static void on_wake(evutil_socket_t fd, short what, void *context)
 	conns = TAKE_PTR(worker->new_conns);
 	works = TAKE_PTR(worker->done_first);
 	worker->done_last = &worker->done_first;
-	ended = TAKE_PTR(worker->ended);
-	n_ended = worker->n_ended;
-	worker->n_ended = worker->ended_room = 0;
+	cuts = TAKE_PTR(worker->cuts);
+	n_cuts = worker->n_cuts;
+	worker->n_cuts = worker->cuts_room = 0;
 	drain = worker->drain;
 	cut = worker->cut;
 	worker->cut = false;
@@ -164,8 +185,8 @@ static void on_wake(evutil_socket_t fd, short what, void *context)
 		next = works->next;
 		works->resume(works);
 	}
-	for (size_t i = 0; i < n_ended; i++)
-		worker_cut_fence(worker, ended[i]);
+	for (size_t i = 0; i < n_cuts; i++)
+		worker_cut_conns(worker, &cuts[i]);
 	if (cut || (drain && !worker->draining)) {
 		bool before = worker->draining;
 
@@ -219,6 +240,6 @@ void worker_close(struct worker *worker)
 		close(worker->wake_fd);
 	setup_unref(worker->setup);
 	free(worker->scratch);
-	free(worker->ended);
+	free(worker->cuts);
 	pthread_mutex_destroy(&worker->mutex);
 }

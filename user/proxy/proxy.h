@@ -27,6 +27,9 @@ void tunnel_start(struct conn *conn, struct setup *setup, const struct head *hea
 /* The connection ends, for whatever reason: tells of it, and frees. Takes NULL. */
 void tunnel_end(struct tunnel *tunnel);
 
+/* Its end, which follows, is to be told as a revocation. */
+void tunnel_revoke(struct tunnel *tunnel);
+
 void proxy_close(struct proxy *proxy); /* takes NULL; there are no tunnels any more */
 
 #endif

@@ -72,17 +72,6 @@ void relay_free(struct tunnel *t)
 	canary_watch_end(&t->watch);
 }
 
-/* --- counting --------------------------------------------------------------------------------- */
-
-/* Counts n bytes for the fence; false: they are beyond its ceiling, and must not go on. */
-static bool upload_take(const struct tunnel *t, size_t n)
-{
-	const struct caller *caller = t->conn->caller;
-	uint64_t before = atomic_fetch_add(&caller->share->up_bytes, n);
-
-	return !caller->id.upload_bytes || before + n <= caller->id.upload_bytes;
-}
-
 /* --- one direction ---------------------------------------------------------------------------- */
 
 static int first_send(struct flow *f, struct side *to)
@@ -143,7 +132,7 @@ static int pipe_fill(struct tunnel *t, struct flow *f, struct side *from)
 	f->ended = n == 0;
 	f->left -= (uint64_t)n;
 	f->in_pipe = (size_t)n;
-	return f == &t->up && n && !upload_take(t, (size_t)n) ? -EDQUOT : 0;
+	return f == &t->up && n && !caller_upload(t->conn->caller, (uint64_t)n) ? -EDQUOT : 0;
 }
 
 /* What a placeholder may be in is copied, and looked at. */
@@ -182,7 +171,7 @@ static int watch_fill(struct tunnel *t, struct flow *f, struct side *from)
 		return -errno;
 	f->ended = n == 0;
 	f->left -= (uint64_t)n;
-	if (n && !upload_take(t, (size_t)n))
+	if (n && !caller_upload(t->conn->caller, (uint64_t)n))
 		return -EDQUOT;
 	return watch_take(t, f, bytes, (size_t)n);
 }
@@ -280,7 +269,7 @@ static bool hello_judge(struct tunnel *t)
 		hello_refuse(t, reason);
 	} else if (got > 0 && strcmp(name.s, t->target.name.s) != 0) {
 		hello_refuse(t, "the server name (SNI) is not the name of the CONNECT");
-	} else if (got > 0 && !upload_take(t, t->up.first_n)) {
+	} else if (got > 0 && !caller_upload(t->conn->caller, t->up.first_n)) {
 		tunnel_finish(t, LEDGER_UPLOAD_EXHAUSTED, "limits.upload");
 	} else if (got > 0) {
 		t->state = TUNNEL_RELAY;
@@ -378,7 +367,7 @@ void relay_start(struct tunnel *t)
 		tunnel_finish(t, LEDGER_OK, "the client left");
 		return;
 	}
-	if (!t->connect && !upload_take(t, t->up.first_n)) {
+	if (!t->connect && !caller_upload(t->conn->caller, t->up.first_n)) {
 		tunnel_finish(t, LEDGER_UPLOAD_EXHAUSTED, "limits.upload");
 		return;
 	}

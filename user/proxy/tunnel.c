@@ -72,6 +72,11 @@ void tunnel_end(struct tunnel *t)
 	free(t);
 }
 
+void tunnel_revoke(struct tunnel *t)
+{
+	t->end = "cut: revoked";
+}
+
 void tunnel_finish(struct tunnel *t, enum ledger_code code, const char *why)
 {
 	struct conn *conn = t->conn;
@@ -370,8 +375,7 @@ static enum ledger_code request_judge(struct tunnel *t, const struct head *head,
 	}
 	if (!host_agrees(t, head))
 		return LEDGER_HOST_MISMATCH;
-	if (caller->id.upload_bytes &&
-	    atomic_load(&caller->share->up_bytes) >= caller->id.upload_bytes)
+	if (!caller_may_upload(caller))
 		return LEDGER_UPLOAD_EXHAUSTED;
 	if (atomic_fetch_add(&caller->share->tunnels, 1) >= (unsigned int)t->setup->conf->tunnels) {
 		atomic_fetch_sub(&caller->share->tunnels, 1);
