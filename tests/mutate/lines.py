@@ -255,6 +255,7 @@ LINES = [
     # The thread that executes, and its leader, are one here. The marks that this program sets are a second line: every thread has one.
     (GUARD, "(fence_bprm_check,", "own->entering = 0;", "(void)own;", "C-04 a name space",
      (GUARD, "(fence_bprm_check,", "f.task->entering = 0;", "(void)f.task;")),
+    (FILE, "static __always_inline bool proc_memory_name", "n == NAME8('c', 'm', 'd', 'l', 'i', 'n', 'e', 0) ||", "", "!tests/run/secrets processes_of_others"),
     (GUARD, "int fence_unmark_all(", "bpf_task_storage_delete(&cordon_tasks, task);", ";", "!tests/run/attach by_cgroup"),
     (GUARD, "int fence_resolve(", "bpf_seq_write(ctx->meta->seq, &object, sizeof(object));", ";", "!cordon run -w /tmp -- true"),
     (HELD, "int fence_find_files(", "bpf_seq_write(ctx->meta->seq, &found, sizeof(found));", ";", "!tests/run/attach by_cgroup"),
